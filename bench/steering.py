@@ -62,7 +62,7 @@ def _with_key(key: str) -> str:
     return f"replace(old.job, 'TEMPLATE', {key})"
 
 
-class Ground:
+class MeasuredNode:
     """A node on a store, and the database below it."""
 
     def __init__(self, url: str, run: Run, series: Callable[[int], str]) -> None:
@@ -147,7 +147,7 @@ class Ground:
         return statistics.median(rates[True]) / statistics.median(rates[False])
 
 
-def sqlite_ground(folder: Path, name: str = "steering") -> Ground:
+def sqlite_node(folder: Path, name: str = "steering") -> MeasuredNode:
     path = folder / f"{name}.db"
 
     def run(statement: str) -> None:
@@ -163,23 +163,23 @@ def sqlite_ground(folder: Path, name: str = "steering") -> Ground:
             f"WHERE n < {count}) SELECT n FROM numbers) series"
         )
 
-    return Ground(f"sqlite:///{path}", run, series)
+    return MeasuredNode(f"sqlite:///{path}", run, series)
 
 
-def postgres_ground(url: str) -> Ground:
+def postgres_node(url: str) -> MeasuredNode:
     def series(count: int) -> str:
         return f"generate_series(1, {count}) AS series (n)"
 
     def run(statement: str) -> None:
         execute(url, statement)
 
-    return Ground(url, run, series)
+    return MeasuredNode(url, run, series)
 
 
-def measure_many(name: str, large: Ground, small: Ground, scale: float) -> list[Row]:
+def measure_many(name: str, large: MeasuredNode, small: MeasuredNode, scale: float) -> list[Row]:
     count, few = int(many.newest_count * scale), many.newest_few
-    for ground, stored in ((large, count), (small, few)):
-        asyncio.run(many.fill(ground.url, ground.run, ground.series, stored))
+    for measured, stored in ((large, count), (small, few)):
+        asyncio.run(many.fill(measured.url, measured.run, measured.series, stored))
     ratio = asyncio.run(many.newest(large.url, small.url))
     row = f"{name}: newest 50 of a status with {count:,} stored, against {few:,}"
     table = [Row(row, f"{ratio:.2f}x", f"<= {many.newest_ratio_max:g}x", ratio <= many.newest_ratio_max)]
@@ -189,15 +189,18 @@ def measure_many(name: str, large: Ground, small: Ground, scale: float) -> list[
     return [*table, Row(row, f"{share:.0%}", f"<= {many.slowed_max:.0%}", share <= many.slowed_max)]
 
 
-def measure(name: str, ground: Ground, scale: float) -> list[Row]:
+def measure(name: str, measured: MeasuredNode, scale: float) -> list[Row]:
     table: list[Row] = []
     for what, measuring in (
-        (f"claim behind {saturated_count * scale:,.0f} of a saturated key, against none", ground.saturated),
-        (f"claim with {fair_keys:,} fair keys, {fair_count * scale:,.0f} pending, against one", ground.fair),
+        (f"claim behind {saturated_count * scale:,.0f} of a saturated key, against none", measured.saturated),
+        (
+            f"claim with {fair_keys:,} fair keys, {fair_count * scale:,.0f} pending, against one",
+            measured.fair,
+        ),
     ):
         ratio = asyncio.run(measuring(scale))
         table.append(Row(f"{name}: {what}", f"{ratio:.2f}x", f"<= {ratio_max:g}x", ratio <= ratio_max))
-    ratio = asyncio.run(ground.starts())
+    ratio = asyncio.run(measured.starts())
     is_ok = ratio >= start_ratio_min
     name = f"{name}: start with queue, priority and key, against a plain one"
     table.append(Row(name, f"{ratio:.2f}x", f">= {start_ratio_min:g}x", is_ok))
@@ -210,14 +213,14 @@ def main() -> None:
     scale = parser.parse_args().scale
     table: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
-        table += measure("SQLite", sqlite_ground(Path(folder)), scale)
-        large, small = (sqlite_ground(Path(folder), each) for each in ("large", "small"))
+        table += measure("SQLite", sqlite_node(Path(folder)), scale)
+        large, small = (sqlite_node(Path(folder), each) for each in ("large", "small"))
         table += measure_many("SQLite", large, small, scale)
     server = PostgresServer(durable=True).create()
     try:
         os.environ["HOLDFAST_TEST_POSTGRES"] = server.url()  # where database_url makes its schemas
-        table += measure("PostgreSQL", postgres_ground(database_url()), scale)
-        large, small = postgres_ground(database_url()), postgres_ground(database_url())
+        table += measure("PostgreSQL", postgres_node(database_url()), scale)
+        large, small = postgres_node(database_url()), postgres_node(database_url())
         table += measure_many("PostgreSQL", large, small, scale)
     finally:
         server.remove()

@@ -20,5 +20,5 @@ def print_table(title: str, rows: Sequence[Row]) -> None:
     cells = [(row.name, row.measured, row.required, "ok" if row.ok else "short") for row in rows]
     widths = [max(len(line[column]) for line in cells) for column in range(3)]
     print(title)
-    for name, measured, required, verdict in cells:
-        print(f"{name:<{widths[0]}} | {measured:>{widths[1]}} | {required:>{widths[2]}} | {verdict}")
+    for name, measured, required, result in cells:
+        print(f"{name:<{widths[0]}} | {measured:>{widths[1]}} | {required:>{widths[2]}} | {result}")

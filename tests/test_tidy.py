@@ -13,6 +13,11 @@ ROOT = Path(__file__).parent.parent
 LINES_MAX = 470
 _PREFIXES = ("resonate:", "holdfast:")
 VAGUE = {"utils", "util", "helpers", "helper", "common", "manager", "base", "misc"}
+# Each of them was the name of something once, and said nothing to whoever looked for it.
+METAPHORS = re.compile(
+    "pen|surroundings|news|desk|home|steering|wish|conclusion|verdict|wordless|misfit|outsiders?|guest|lent|lend"
+    "|borrow|manner|sole|mind|hands|heart|errand|unawaited|heed|performers?"
+)
 
 
 def tracked() -> list[Path]:
@@ -30,6 +35,19 @@ def test_a_module_says_what_it_owns_and_is_one_idea_long() -> None:
 
 def test_no_module_has_a_vague_name() -> None:
     assert not [path for path in SOURCES if path.stem in VAGUE]
+
+
+def test_no_name_is_a_metaphor() -> None:
+    """Names are what a reader would look for: docs/architecture.md has the words."""
+    for path in SOURCES:
+        names = {path.stem} | {
+            str(getattr(node, field))
+            for node in ast.walk(tree_of(path))
+            for field in ("name", "id", "attr", "arg")
+            if isinstance(getattr(node, field, None), str)
+        }
+        words = {word.lower() for name in names for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)}
+        assert not [word for word in words if METAPHORS.fullmatch(word)], path
 
 
 def test_a_class_has_a_name_of_its_own() -> None:

@@ -1,4 +1,4 @@
-"""Who may open, use and close an app, in which state, from where: the table of bridge.py, cell by cell."""
+"""Who may open, use and close an app, in which state, from where. The tables of it: test_states.py."""
 
 import asyncio
 import gc
@@ -414,36 +414,6 @@ def test_at_the_end_of_the_interpreter_every_app_is_closed_though_one_fails(tmp_
     said = run_program(tmp_path, PROGRAM)
     assert said.count("closed\n") == 2
     assert "cannot close" in said
-
-
-ENDING = """
-import threading, time
-import holdfast as hf
-app = hf.App("sqlite:///holdfast.db")
-reached = threading.Event()
-def stop_here(when):
-    if when == "{when}":
-        reached.set()
-        time.sleep(0.5)
-@app.provide("what")
-def what():
-    stop_here("opening")
-    yield 1
-    stop_here("closing")
-    print("closed", flush=True)
-def work():
-    with app:
-        pass
-threading.Thread(target=work, daemon=True).start()
-assert reached.wait(30)
-"""
-
-
-@pytest.mark.parametrize("when", ["opening", "closing"])
-def test_the_end_of_the_interpreter_waits_for_whoever_opens_or_closes_an_app(
-    when: str, tmp_path: Path
-) -> None:
-    assert run_program(tmp_path, ENDING.format(when=when)) == "closed\n"
 
 
 def test_the_internals_of_an_app_are_private() -> None:

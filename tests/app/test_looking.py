@@ -282,7 +282,7 @@ def test_what_failed_says_in_a_list_what_it_failed_with(url: str, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "filters",
     [
         {"status": "done"},
         {"order": "oldest"},
@@ -293,9 +293,9 @@ def test_what_failed_says_in_a_list_what_it_failed_with(url: str, tmp_path: Path
         {"workflow": charge},
     ],
 )
-def test_a_wish_that_makes_no_sense_is_refused_at_once(wish: dict[str, Any]) -> None:
+def test_a_search_that_makes_no_sense_is_refused_at_once(filters: dict[str, Any]) -> None:
     with pytest.raises(BadOption):
-        hf.App("memory:").find(**wish)
+        hf.App("memory:").find(**filters)
 
 
 async def test_the_same_from_asyncio(tmp_path: Path) -> None:

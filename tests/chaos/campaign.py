@@ -19,8 +19,8 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.chaos.deployments import Impossible, PostgresDeployment, SqliteDeployment
 from tests.chaos.faults import ON_POSTGRES, ON_SQLITE, Met
-from tests.chaos.grounds import Impossible, PostgresGround, SqliteGround
 from tests.chaos.workload import LEASE_S
 from tests.chaos.world import Tally, World
 from tests.seeds import DRAWN, chosen_seed, seed_of
@@ -102,7 +102,7 @@ class Report:
             print(f"the machine was crowded (load {statistics.median(self.loads):.1f}): takeovers not judged")
         print(f"{len(self.faults())} faults in {seconds:.0f} s")
 
-    def verdict(self) -> list[str]:
+    def complaints(self) -> list[str]:
         """Why this campaign proves too little; empty when it does not."""
         faults = self.faults()
         if not faults:
@@ -124,20 +124,22 @@ class Report:
         return complaints
 
 
-def play(ground_name: str, plan: Sequence[str], chance: random.Random, report: Report) -> None:
+def play(deployment_name: str, plan: Sequence[str], chance: random.Random, report: Report) -> None:
     """One round."""
     with tempfile.TemporaryDirectory(prefix="holdfast-chaos-", dir="/tmp") as name:
         folder = Path(name)
-        if ground_name == "sqlite":
-            ground: SqliteGround | PostgresGround = SqliteGround(folder, small_disk="disk-full" in plan)
+        if deployment_name == "sqlite":
+            deployment: SqliteDeployment | PostgresDeployment = SqliteDeployment(
+                folder, small_disk="disk-full" in plan
+            )
         else:
-            ground = PostgresGround(folder)
-        faults = ON_SQLITE if ground_name == "sqlite" else ON_POSTGRES
+            deployment = PostgresDeployment(folder)
+        faults = ON_SQLITE if deployment_name == "sqlite" else ON_POSTGRES
         try:
-            with World(ground, folder, chance) as world:
+            with World(deployment, folder, chance) as world:
                 for fault in plan:
                     time.sleep(chance.uniform(0.0, 0.3))
-                    report.met[f"{ground_name} {fault}"].append(faults[fault](world))
+                    report.met[f"{deployment_name} {fault}"].append(faults[fault](world))
                     world.check_now()
                 report.tallies.append(world.finish())
         except BaseException:
@@ -164,17 +166,20 @@ def run(
 ) -> Report:
     report = report or Report()
     chance = random.Random(seed)
-    for ground, faults in plan.items():
+    for deployment, faults in plan.items():
         for number, deck in enumerate(rounds_of(faults, scale, chance)):
             began = time.monotonic()
             report.loads.append(os.getloadavg()[0])
             try:
-                play(ground, deck, random.Random(chance.random()), report)
+                play(deployment, deck, random.Random(chance.random()), report)
             except Impossible as error:
-                report.impossible[f"{ground} {', '.join(sorted(set(deck)))}"] = str(error)
+                report.impossible[f"{deployment} {', '.join(sorted(set(deck)))}"] = str(error)
                 if not tolerate:
                     raise
-            print(f"{ground} round {number}: {Counter(deck)} in {time.monotonic() - began:.0f} s", flush=True)
+            print(
+                f"{deployment} round {number}: {Counter(deck)} in {time.monotonic() - began:.0f} s",
+                flush=True,
+            )
     return report
 
 
@@ -182,12 +187,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0, help="how many times the plan")
     parser.add_argument("--seed", type=seed_of, default=chosen_seed(DRAWN))
-    parser.add_argument("--ground", choices=[*PLAN], action="append")
+    parser.add_argument("--deployment", choices=[*PLAN], action="append")
     parser.add_argument("--fault", action="append", help="NAME or NAME=COUNT: these instead of the plan")
     parser.add_argument("--tolerate-impossible", action="store_true")
     arguments = parser.parse_args()
     print(f"HOLDFAST_SEED={arguments.seed}", flush=True)
-    plan = {ground: PLAN[ground] for ground in arguments.ground or PLAN}
+    plan = {deployment: PLAN[deployment] for deployment in arguments.deployment or PLAN}
     if arguments.fault:
         chosen = {
             name: int(count or 1) for name, _, count in (text.partition("=") for text in arguments.fault)
@@ -199,7 +204,7 @@ def main() -> int:
         run(plan, arguments.scale, arguments.seed, tolerate=arguments.tolerate_impossible, report=report)
     finally:
         report.print(time.monotonic() - began)
-    complaints = report.verdict()
+    complaints = report.complaints()
     if arguments.tolerate_impossible:
         excused = "no fault was played" if report.impossible else None
         complaints = [text for text in complaints if "impossible here" not in text and text != excused]

@@ -17,7 +17,7 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from tests.chaos.grounds import Impossible, PostgresGround, SqliteGround
+from tests.chaos.deployments import Impossible, PostgresDeployment, SqliteDeployment
 from tests.chaos.workload import LEASE_S
 from tests.chaos.world import World
 from tests.processes import eventually
@@ -74,20 +74,20 @@ def stop_server(world: World) -> Met:
 
 
 def kill_postgres(world: World) -> Met:
-    ground = _postgres(world)
+    deployment = _postgres(world)
     in_flight = _when_busy(world)
-    assert ground.server.kill() > 3, "it was killed while it did nothing"
+    assert deployment.server.kill() > 3, "it was killed while it did nothing"
     since = time.monotonic()
-    ground.server.start()
+    deployment.server.start()
     for node in world.nodes:
         node.wait_until_ready()
     return Met(in_flight, recovery_s=time.monotonic() - since)
 
 
 def stop_postgres(world: World) -> Met:
-    ground = _postgres(world)
+    deployment = _postgres(world)
     in_flight = _when_busy(world)
-    pids = ground.server.pids()
+    pids = deployment.server.pids()
     for pid in pids:
         _signal(pid, signal.SIGSTOP)
     time.sleep(world.chance.uniform(1, 2) * LEASE_S)
@@ -100,9 +100,9 @@ def stop_postgres(world: World) -> Met:
 
 
 def fill_disk(world: World) -> Met:
-    ground = _sqlite(world)
+    deployment = _sqlite(world)
     in_flight = _when_busy(world)
-    ballast = ground.disk / "ballast"
+    ballast = deployment.disk / "ballast"
     refused = world.scribe.unknown
     with ballast.open("wb", buffering=0) as file:
         for size in (1024 * 1024, 4096):  # to the last page
@@ -223,24 +223,24 @@ def part(world: World) -> Met:
 
 
 def cut_database(world: World) -> Met:
-    ground = _postgres(world)
+    deployment = _postgres(world)
     in_flight = _when_busy(world)
-    return Met(in_flight, count=ground.proxy.cut())
+    return Met(in_flight, count=deployment.proxy.cut())
 
 
 def lose_database_replies(world: World) -> Met:
     """Commits take place, and the nodes do not hear of it."""
-    ground = _postgres(world)
+    deployment = _postgres(world)
     in_flight = _when_busy(world)
-    return Met(in_flight, count=ground.proxy.lose_replies())
+    return Met(in_flight, count=deployment.proxy.lose_replies())
 
 
 def slow_database(world: World) -> Met:
-    ground = _postgres(world)
+    deployment = _postgres(world)
     in_flight = _when_busy(world)
-    count = ground.proxy.slow(world.chance.uniform(0.02, 0.2))
+    count = deployment.proxy.slow(world.chance.uniform(0.02, 0.2))
     time.sleep(world.chance.uniform(0.5, 1.5))
-    ground.proxy.slow(0.0)
+    deployment.proxy.slow(0.0)
     return Met(in_flight, count=count)
 
 
@@ -278,14 +278,14 @@ def _when_busy(world: World) -> int:
     return in_flight
 
 
-def _sqlite(world: World) -> SqliteGround:
-    assert isinstance(world.ground, SqliteGround)
-    return world.ground
+def _sqlite(world: World) -> SqliteDeployment:
+    assert isinstance(world.deployment, SqliteDeployment)
+    return world.deployment
 
 
-def _postgres(world: World) -> PostgresGround:
-    assert isinstance(world.ground, PostgresGround)
-    return world.ground
+def _postgres(world: World) -> PostgresDeployment:
+    assert isinstance(world.deployment, PostgresDeployment)
+    return world.deployment
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

@@ -1,4 +1,4 @@
-"""A world under fire: a ground, its nodes, workers behind proxies, roots that must end well, and a scribe."""
+"""A world under faults: a deployment, its nodes, workers behind proxies, and roots that must end well."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from msgspec import Struct
 
 import holdfast as hf
 from holdfast.client.errors import ClientError
-from tests.chaos.grounds import Ground
+from tests.chaos.deployments import Deployment
 from tests.chaos.processes import Node, Process, start_worker
 from tests.chaos.proxy import FaultProxy
 from tests.chaos.scribe import Scribe, envelope, post
@@ -54,12 +54,16 @@ class Tally(Struct):
 
 
 class World:
-    def __init__(self, ground: Ground, folder: Path, chance: random.Random, lease_s: float = LEASE_S) -> None:
-        self.ground = ground
+    def __init__(
+        self, deployment: Deployment, folder: Path, chance: random.Random, lease_s: float = LEASE_S
+    ) -> None:
+        self.deployment = deployment
         self._lease_s = lease_s
         self.folder = folder
         self.chance = chance
-        self.nodes = [Node(f"node{index}", folder, ground.store) for index in range(ground.node_count)]
+        self.nodes = [
+            Node(f"node{index}", folder, deployment.store) for index in range(deployment.node_count)
+        ]
         self.proxies = [FaultProxy(("127.0.0.1", node.port)) for node in self.nodes]
         self.ledger = Ledger(folder / "ledger.db")
         self.workers: list[Process] = []
@@ -89,7 +93,7 @@ class World:
             proxy.__exit__()
         for node in self.nodes:
             node.stop()
-        self.ground.close()
+        self.deployment.close()
 
     def new_worker(self) -> Process:
         urls = [proxy.url for proxy in self.proxies]
@@ -100,7 +104,7 @@ class World:
 
     def held_by(self, worker: Process) -> dict[str, int]:
         """What a worker holds; its pid is part of the name under which it claims."""
-        return {task: version for task, version, pid in self.ground.held() if f"-{worker.pid}-" in pid}
+        return {task: version for task, version, pid in self.deployment.held() if f"-{worker.pid}-" in pid}
 
     def busy_worker(self, within_s: float = 30.0) -> tuple[int, dict[str, int]]:
         """A worker that holds something, and what."""
@@ -118,13 +122,13 @@ class World:
 
     def in_flight(self) -> int:
         """Leases held and requests of the scribe under way."""
-        return len(self.ground.held()) + self.scribe.in_flight
+        return len(self.deployment.held()) + self.scribe.in_flight
 
     def takeover(self, held: dict[str, int], since: float, within_s: float = 30.0) -> float:
         """Seconds until everything that a worker held is held by others, or done."""
 
         def moved() -> bool:
-            now = self.ground.task_states()
+            now = self.deployment.task_states()
             left = {task: now[task] for task in held if task in now}
             return all(
                 state == "suspended" or version > held[task] for task, (state, version, _) in left.items()
@@ -133,17 +137,17 @@ class World:
         eventually(moved, within_s)
         return time.monotonic() - since
 
-    # --- verdicts --------------------------------------------------------------------------------------
+    # --- what must hold ----------------------------------------------------------------------------------
 
     def check_now(self) -> None:
         """After each fault: the invariants, and everything acknowledged so far."""
         # What is acknowledged while we look is not in what we saw; what was acknowledged before must be.
         created, settled = len(self.scribe.created), len(self.scribe.settled)
-        states = self.ground.states()
+        states = self.deployment.states()
         seen = Scribe(self.nodes)
         seen.created, seen.settled = self.scribe.created[:created], self.scribe.settled[:settled]
         assert not (lost := seen.lost(states)), f"acknowledged and lost: {lost[:10]}"
-        assert not (broken := self.ground.violations()), "\n".join(broken[:20])
+        assert not (broken := self.deployment.violations()), "\n".join(broken[:20])
         self.tally.checks += 1
 
     def finish(self) -> Tally:
@@ -156,10 +160,10 @@ class World:
         assert not self.roots.open, f"stuck: {self._stuck()}"
         self.scribe.stop()
         eventually(lambda: not self._open_tasks(), root_s_max)
-        states = self.ground.states()
+        states = self.deployment.states()
         assert not (lost := self.scribe.lost(states)), f"acknowledged and lost: {lost[:10]}"
         assert not (halves := self.scribe.halves(states)), f"half an array: {halves[:10]}"
-        assert not (broken := self.ground.violations()), "\n".join(broken[:20])
+        assert not (broken := self.deployment.violations()), "\n".join(broken[:20])
         self.tally.ticks = self._check_ticks(states, ended_ms)
         self._check_effects(states)
         tries, lines = self.ledger.counts()
@@ -184,7 +188,7 @@ class World:
 
     def _stuck(self) -> dict[str, Any]:
         """What is open of the roots that did not end: their tasks, and how long their promises were given."""
-        open_for, tasks = self.ground.open_for(), self.ground.task_states()
+        open_for, tasks = self.deployment.open_for(), self.deployment.task_states()
         return {
             key: (open_ms, tasks.get(key))
             for key, open_ms in open_for.items()
@@ -192,7 +196,9 @@ class World:
         }
 
     def _open_tasks(self) -> dict[str, Any]:
-        return {task: state for task, state in self.ground.task_states().items() if not task.startswith("w")}
+        return {
+            task: state for task, state in self.deployment.task_states().items() if not task.startswith("w")
+        }
 
     def _check_ticks(self, states: dict[str, str], ended_ms: int) -> int:
         """It has fired at every second while it was there; a clock that was set may have skipped some."""
@@ -212,7 +218,7 @@ class World:
         entered: dict[str, list[str]] = defaultdict(list)
         for execution, what in self.ledger.lines():
             entered[execution].append(what)
-        sizes = Counter(task.partition(":")[0] for task in self.ground.tasks())
+        sizes = Counter(task.partition(":")[0] for task in self.deployment.tasks())
         for tick in filter(_is_tick, states):
             assert states[tick] == "resolved", f"{tick} is {states[tick]}"
             assert entered.pop(tick, []) == ["tick"], f"{tick} had other effects"

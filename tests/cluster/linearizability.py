@@ -14,7 +14,7 @@ from typing import Any, Literal
 STEPS_MAX = 2_000_000
 NEVER = float("inf")
 
-Verdict = Literal["linearizable", "refuted", "undecided"]
+CheckResult = Literal["linearizable", "refuted", "undecided"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class State:
 
 
 def apply(state: State, kind: str, argument: Any) -> tuple[Any, State]:
-    """The law in its simplest form, written independently of the engine."""
+    """The rules in their simplest form, written independently of the engine."""
     if kind == "create":
         after = state if state.promise else State("pending", None, "pending", 0)
         return after.shown(), after
@@ -69,7 +69,7 @@ def apply(state: State, kind: str, argument: Any) -> tuple[Any, State]:
     return after.shown(), after
 
 
-def check(history: Sequence[Operation], steps_max: int = STEPS_MAX) -> Verdict:
+def check(history: Sequence[Operation], steps_max: int = STEPS_MAX) -> CheckResult:
     operations = sorted(history, key=lambda operation: operation.asked_at)
     must = sum(1 << index for index, each in enumerate(operations) if each.result is not None)
     seen: set[tuple[int, State]] = set()

@@ -105,7 +105,7 @@ def test_nothing_acknowledged_is_lost_when_postgresql_is_killed(server: Postgres
         child.hear(len(child.heard) + chance.randrange(50, 400))
         killed += server.kill() > 3
         server.start()
-        child.hear(len(child.heard) + 20)  # the node found its way back by itself
+        child.hear(len(child.heard) + 20)  # the node is connected again by itself
     acknowledged = child.kill()
     check(server.url(), acknowledged)
     assert killed == SERVER_KILLS, "the server was killed while it did nothing"
@@ -145,8 +145,8 @@ async def test_histories_stay_linearizable_while_postgresql_is_killed(server: Po
             await asyncio.to_thread(server.start)
         is_over.set()
         histories = await playing
-    verdicts = Counter(check_history(history) for history in histories.values())
-    assert verdicts == {"linearizable": len(histories)}, f"seed {SEED}"
+    results = Counter(check_history(history) for history in histories.values())
+    assert results == {"linearizable": len(histories)}, f"seed {SEED}"
     operations = [operation for history in histories.values() for operation in history]
     for kill in kills:
         hit = sum(operation.asked_at < kill < operation.answered_at for operation in operations)

@@ -47,7 +47,7 @@ LATEST = migrations("postgres")[-1][0]
 SEED = chosen_seed()
 
 
-def verdicts(histories: dict[str, list[Operation]]) -> Counter[str]:
+def results_of(histories: dict[str, list[Operation]]) -> Counter[str]:
     return Counter(check(history) for history in histories.values())
 
 
@@ -60,7 +60,7 @@ async def test_what_nine_callers_see_through_three_nodes_is_linearizable(nodes: 
         for history in histories.values()
         for operation in history
     )
-    assert verdicts(histories) == {"linearizable": len(histories)}, f"seed {SEED}"
+    assert results_of(histories) == {"linearizable": len(histories)}, f"seed {SEED}"
     assert sum(map(len, histories.values())) == ROUNDS * 9 * EACH
     for cell in [("acquire", 200), ("acquire", 409), ("release", 200), ("release", 409), ("fulfil", 200)]:
         assert seen[cell] >= ROUNDS // 5, f"{cell} was hardly seen: {seen}"
@@ -81,7 +81,7 @@ async def test_three_kinds_of_clients_on_three_nodes_agree(url: str) -> None:
         finally:
             for server in servers:
                 await server.stop()
-    assert verdicts(histories) == {"linearizable": len(histories)}, f"seed {SEED}"
+    assert results_of(histories) == {"linearizable": len(histories)}, f"seed {SEED}"
 
 
 def without_locks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +110,7 @@ async def test_a_planted_fault_is_refuted(
 ) -> None:
     plant(monkeypatch)
     histories = await play(nodes, 5, rounds=SHORT_ROUNDS)
-    assert verdicts(histories)["refuted"] > 0
+    assert results_of(histories)["refuted"] > 0
 
 
 async def test_a_promise_created_by_everybody_at_once_is_created_once(nodes: list[Node]) -> None:

@@ -90,8 +90,8 @@ def test_the_rules_hold_through_a_pooler(pooled: Pooled) -> None:
 async def test_three_nodes_that_share_two_sessions_are_linearizable(nodes: list[Node]) -> None:
     print(f"HOLDFAST_SEED={SEED}")
     histories = await play(nodes, SEED, rounds=6)
-    verdicts = Counter(check(history) for history in histories.values())
-    assert verdicts == {"linearizable": len(histories)}, f"seed {SEED}"
+    results = Counter(check(history) for history in histories.values())
+    assert results == {"linearizable": len(histories)}, f"seed {SEED}"
 
 
 async def test_a_worker_at_another_node_hears_of_work_and_listeners_are_told(nodes: list[Node]) -> None:

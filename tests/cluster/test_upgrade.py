@@ -121,8 +121,8 @@ async def test_an_older_node_goes_on_while_a_newer_one_changes_the_schema(old_so
             await newer.kill()
     unknown = sum(operation.result is None for history in histories.values() for operation in history)
     assert unknown == 0, "callers of the older node were told that nobody knows"
-    verdicts = Counter(check(history) for history in histories.values())
-    assert verdicts == {"linearizable": len(histories)}, f"seed {SEED}"
+    results = Counter(check(history) for history in histories.values())
+    assert results == {"linearizable": len(histories)}, f"seed {SEED}"
 
 
 async def test_callers_of_both_see_one_history(old_source: Path) -> None:
@@ -130,8 +130,8 @@ async def test_callers_of_both_see_one_history(old_source: Path) -> None:
     async with both(old_source, database_url()) as (old, new):
         histories = await play([old, new], SEED, rounds=ROUNDS, callers=4)
         assert await everything(old) == await everything(new)
-    verdicts = Counter(check(history) for history in histories.values())
-    assert verdicts == {"linearizable": len(histories)}, f"seed {SEED}"
+    results = Counter(check(history) for history in histories.values())
+    assert results == {"linearizable": len(histories)}, f"seed {SEED}"
 
 
 @pytest.mark.parametrize("worker_at", ["old", "new"])

@@ -483,23 +483,23 @@ def woken_while_held(wire: Wire) -> None:
     assert wire.task("t")["resumes"] == 1
 
 
-def test_a_suspension_that_heeds_is_refused_once_when_something_woke_the_task(wire: Wire) -> None:
+def test_a_suspension_that_checks_woken_is_refused_once_when_something_woke_the_task(wire: Wire) -> None:
     woken_while_held(wire)
-    heeding = {**suspension("t", "dep"), "checkWoken": True}
-    answer = wire.send("task.suspend", heeding)
+    checking = {**suspension("t", "dep"), "checkWoken": True}
+    answer = wire.send("task.suspend", checking)
     assert (answer.status, [*answer.data]) == (300, ["preload"])
     assert (wire.task("t")["state"], wire.task("t")["resumes"]) == ("acquired", 0)
-    assert wire.send("task.suspend", heeding).status == 200
+    assert wire.send("task.suspend", checking).status == 200
     assert wire.task("t")["state"] == "suspended"
 
 
 @pytest.mark.parametrize("more", [{}, {"checkWoken": False}, {"checkWoken": None}])
-def test_a_suspension_that_does_not_heed_is_as_before(wire: Wire, more: Json) -> None:
+def test_a_suspension_that_does_not_check_woken_is_as_before(wire: Wire, more: Json) -> None:
     woken_while_held(wire)
     assert wire.send("task.suspend", {**suspension("t", "dep"), **more}).status == 200
 
 
-def test_a_heartbeat_that_heeds_names_the_tasks_that_were_woken(wire: Wire) -> None:
+def test_a_heartbeat_that_checks_woken_names_the_tasks_that_were_woken(wire: Wire) -> None:
     woken_while_held(wire)
     wire.acquired("u")
     pairs = [{"id": name, "version": version} for name, version in (("t", 1), ("u", 1), ("t", 7))]
@@ -510,7 +510,7 @@ def test_a_heartbeat_that_heeds_names_the_tasks_that_were_woken(wire: Wire) -> N
     assert wire.send("task.heartbeat", {**beat, "checkWoken": True}).data == lost | woken
 
 
-def test_whether_to_heed_is_true_or_false(wire: Wire) -> None:
+def test_whether_to_check_woken_is_true_or_false(wire: Wire) -> None:
     woken_while_held(wire)
     assert wire.send("task.suspend", {**suspension("t", "dep"), "checkWoken": "yes"}).status == 400
     assert wire.send("task.heartbeat", {"pid": "p", "tasks": [], "checkWoken": 1}).status == 400

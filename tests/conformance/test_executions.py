@@ -19,13 +19,13 @@ def look(wire: Wire, name: str) -> Json:
     return found
 
 
-def pages(wire: Wire, **wishes: Any) -> list[list[str]]:
+def pages(wire: Wire, **filters: Any) -> list[list[str]]:
     """The ids of each page of a search."""
     found: list[list[str]] = []
     cursor: str | None = None
     while len(found) < PAGES_MAX:
         more = {} if cursor is None else {"cursor": cursor}
-        answer = wire.send("execution.search", {**wishes, **more})
+        answer = wire.send("execution.search", {**filters, **more})
         assert answer.status == 200, answer
         found.append([execution["id"] for execution in answer.data["executions"]])
         cursor = answer.data.get("cursor")
@@ -34,12 +34,12 @@ def pages(wire: Wire, **wishes: Any) -> list[list[str]]:
     raise AssertionError(f"the pages do not end: {found[:5]} ...")
 
 
-def ids(wire: Wire, **wishes: Any) -> list[str]:
-    return [name for page in pages(wire, **wishes) for name in page]
+def ids(wire: Wire, **filters: Any) -> list[str]:
+    return [name for page in pages(wire, **filters) for name in page]
 
 
-def counts(wire: Wire, **wishes: Any) -> Json:
-    answer = wire.send("execution.count", wishes)
+def counts(wire: Wire, **filters: Any) -> Json:
+    answer = wire.send("execution.count", filters)
     assert answer.status == 200, answer
     return {status: number for status, number in answer.data["counts"].items() if number}
 
@@ -143,7 +143,7 @@ def test_failures_are_found_by_their_code(wire: Wire) -> None:
     assert counts(wire, code="ODD") == {"failed": 1}
 
 
-def test_all_wishes_hold_together(wire: Wire) -> None:
+def test_all_filters_hold_together(wire: Wire) -> None:
     begin(wire, "a:1", "a:2", "b:1", colour="red", **{WORKFLOW: "pay"})
     wire.create("a:3", target="poll://any@others", tags={"colour": "red"})
     assert ids(wire, tags={"colour": "red"}, prefix="a:") == ["a:3", "a:2", "a:1"]
@@ -266,7 +266,7 @@ def test_within_an_array_a_search_sees_what_came_before(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "search",
     [
         {"status": []},
         {"status": ["done"]},
@@ -284,8 +284,8 @@ def test_within_an_array_a_search_sees_what_came_before(wire: Wire) -> None:
     ],
     ids=str,
 )
-def test_a_search_that_makes_no_sense_is_refused(wire: Wire, wish: Json) -> None:
-    assert wire.send("execution.search", wish).status == 400
+def test_a_search_that_makes_no_sense_is_refused(wire: Wire, search: Json) -> None:
+    assert wire.send("execution.search", search).status == 400
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def test_a_heartbeat_tells_it_and_everybody_who_looks_sees_it(wire: Wire) -> Non
     assert look(wire, "wf")["progress"] == told
 
 
-def test_the_last_word_of_each_step_counts(wire: Wire) -> None:
+def test_the_latest_report_of_each_step_counts(wire: Wire) -> None:
     held(wire)
     beat(wire, {"step": "wf:1", "fraction": 0.1}, {"step": "wf:2", "fraction": 0.2})
     beat(wire, {"step": "wf:1", "fraction": 0.3})
@@ -89,7 +89,7 @@ def test_another_generation_has_none(wire: Wire) -> None:
     assert "progress" not in wire.task("wf")
 
 
-def test_a_background_task_keeps_its_last_word_unless_it_completes(wire: Wire) -> None:
+def test_a_background_task_keeps_its_latest_report_unless_it_completes(wire: Wire) -> None:
     job = {"resonate:target": "poll://any@queue.q", "holdfast:job": '{"retry":{"retries":1,"delays":[1000]}}'}
     for name in ("good", "bad"):
         wire.send("promise.create", {"id": name, "timeoutAt": FAR, "tags": job})

@@ -52,8 +52,8 @@ def main() -> int:
 
 def tell(cuts: list[Cut]) -> int:
     for cut in cuts:
-        verdict = f"RED: {cut.wrong}" if cut.wrong else "green"
-        print(f"{verdict}; --repeat {cut.name} (after event {cut.point})", flush=True)
+        result = f"RED: {cut.wrong}" if cut.wrong else "green"
+        print(f"{result}; --repeat {cut.name} (after event {cut.point})", flush=True)
     return 1 if any(cut.wrong for cut in cuts) else 0
 
 

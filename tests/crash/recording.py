@@ -171,14 +171,14 @@ def _wrong_after_restart(recording: Recording, point: int, path: Path) -> str:
     file = SqliteFile(path, connect=connect)
     try:
         file.open()
-        [[verdict]] = connections[0].execute("PRAGMA integrity_check(1)").fetchall()
+        [[answer]] = connections[0].execute("PRAGMA integrity_check(1)").fetchall()
         found = contents_of(connections[0])
     except (StoreError, sqlite3.DatabaseError) as error:
         return f"it cannot be opened: {error}"
     finally:
         file.close()
-    if verdict != "ok":
-        return f"SQLite calls it broken: {verdict}"
+    if answer != "ok":
+        return f"SQLite calls it broken: {answer}"
     acknowledged = max((event.number for event in recording.log[:point] if isinstance(event, Ack)), default=0)
     if found in recording.contents[acknowledged : acknowledged + 2]:
         return ""

@@ -90,7 +90,7 @@ def fields(found: type) -> list[str]:
 def members(found: type) -> dict[str, Any]:
     """Public methods and properties, also those of our own classes above it, in the order of the sources.
 
-    Not those that a class of another library has too, without a word of our own: they are no news."""
+    Not those that a class of another library has too, without a word of our own: they say nothing new."""
     known: dict[str, Any] = {}
     others = [cls for cls in found.__mro__ if not cls.__module__.startswith("holdfast")]
     for cls in found.__mro__:

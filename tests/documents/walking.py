@@ -49,7 +49,7 @@ def run(command: list[str], folder: Path, url: str = "") -> list[str]:
     return done.stdout.splitlines()
 
 
-def _heed_quit() -> None:
+def _accept_quit() -> None:
     """A shell has its background jobs ignore this signal, and what they start inherits that."""
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
@@ -64,7 +64,7 @@ def running(command: list[str], folder: Path, url: str = "") -> "Generator[subpr
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        preexec_fn=_heed_quit,
+        preexec_fn=_accept_quit,
     ) as process:
         try:
             yield process

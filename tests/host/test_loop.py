@@ -22,7 +22,7 @@ from holdfast.runtime import gather, race
 from holdfast.runtime.step import step_signal
 from holdfast.workflow import functions as hf
 from holdfast.workflow.registry import Registry
-from tests.workflow.world import Hands, World, virtual, workflow
+from tests.workflow.world import WorkerProcess, World, virtual, workflow
 
 
 class Ledger:
@@ -41,8 +41,8 @@ class Ledger:
         return entry
 
 
-def sent(hands: Hands, kind: str) -> list[Any]:
-    return [request.data for request in hands.wire.sent if request.kind == kind]
+def sent(process: WorkerProcess, kind: str) -> list[Any]:
+    return [request.data for request in process.wire.sent if request.kind == kind]
 
 
 # --- claiming -------------------------------------------------------------------------------------------
@@ -87,11 +87,11 @@ async def test_two_workers_never_drive_one_task(world: World) -> None:
     claimed = [
         [
             task.task.id
-            for reply in hands.wire.answered
+            for reply in process.wire.answered
             if isinstance(reply.data, ClaimReply)
             for task in reply.data.tasks
         ]
-        for hands in workers
+        for process in workers
     ]
     assert len(claimed[0]) + len(claimed[1]) == 50
     assert not {*claimed[0]} & {*claimed[1]}
@@ -148,11 +148,11 @@ async def test_a_suspended_execution_holds_no_slot(world: World) -> None:
     async def quick() -> int:
         return 1
 
-    hands = world.worker(concurrency=1)
+    process = world.worker(concurrency=1)
     for n in range(5):
         await world.start(waits, id=f"w{n}")
         await world.until_state(f"w{n}", "suspended")
-    assert hands.worker.held_count == 0
+    assert process.worker.held_count == 0
     assert await world.run(quick) == 1
 
 
@@ -182,9 +182,9 @@ async def test_a_heartbeat_is_sent_at_half_the_lease(world: World) -> None:
     async def flow() -> None:
         await hf.run(ledger.slow, 1, 100)
 
-    hands = world.worker(lease_s=20)
+    process = world.worker(lease_s=20)
     await world.run(flow)
-    assert len(sent(hands, "task.heartbeat")) in (9, 10)
+    assert len(sent(process, "task.heartbeat")) in (9, 10)
 
 
 @virtual
@@ -195,12 +195,12 @@ async def test_a_process_that_holds_forty_tasks_sends_one_heartbeat(world: World
     async def flow(n: int) -> None:
         await hf.run(ledger.slow, n, 15)
 
-    hands = world.worker(lease_s=20)
+    process = world.worker(lease_s=20)
     for n in range(40):
         await world.start(flow, n, id=f"x{n}")
     for n in range(40):
         await world.result(f"x{n}")
-    [beat] = sent(hands, "task.heartbeat")
+    [beat] = sent(process, "task.heartbeat")
     assert len(beat.tasks) == 40
     assert {(await world.task(f"x{n}")).version for n in range(40)} == {1}
 
@@ -213,12 +213,12 @@ async def test_one_missed_heartbeat_costs_nothing(world: World) -> None:
     async def flow() -> str:
         return await hf.run(ledger.slow, "once", 60)
 
-    hands = world.worker(lease_s=20)
+    process = world.worker(lease_s=20)
     await world.start(flow, id="x")
     await asyncio.sleep(9)
-    hands.freeze()
+    process.freeze()
     await asyncio.sleep(8)
-    hands.thaw()
+    process.thaw()
     assert await world.result("x") == "once"
     assert (await world.task("x")).version == 1
 
@@ -427,7 +427,7 @@ async def test_every_write_of_an_execution_is_fenced(world: World) -> None:
         await hf.call(child)
         await gather(hf.run(ledger.note, 2), hf.run(ledger.note, 3))
 
-    hands = world.worker()
+    process = world.worker()
     await world.run(flow)
     allowed = {
         "task.claim",
@@ -438,7 +438,7 @@ async def test_every_write_of_an_execution_is_fenced(world: World) -> None:
         "promise.get",
         "promise.search",
     }
-    assert {*hands.wire.kinds()} <= allowed
+    assert {*process.wire.kinds()} <= allowed
 
 
 @virtual
@@ -509,13 +509,13 @@ async def test_an_execution_that_waits_suspends_and_holds_neither_slot_nor_lease
         await hf.sleep("30d")
         return "later"
 
-    hands = world.worker(lease_s=20_000)
+    process = world.worker(lease_s=20_000)
     await world.start(flow, id="x")
     await world.until_state("x", "suspended")
-    assert hands.worker.held_count == 0
+    assert process.worker.held_count == 0
     assert await world.result("x") == "later"
     assert world.loop.time() >= 30 * 86_400
-    assert [beat.tasks for beat in sent(hands, "task.heartbeat") if beat.tasks] == []
+    assert [beat.tasks for beat in sent(process, "task.heartbeat") if beat.tasks] == []
 
 
 @virtual
@@ -526,14 +526,14 @@ async def test_three_hundred_means_go_on(world: World) -> None:
     async def flow() -> str:
         return await hf.promise(str)
 
-    hands = world.worker()
+    process = world.worker()
 
     def settle_first(requests: Any) -> None:
         if requests[0].kind == "task.suspend" and not settling:
             settling.append(asyncio.create_task(world.settle("x:1", "in time")))
 
     settling: list[Any] = []
-    original = hands.wire.request
+    original = process.wire.request
 
     async def request(requests: Any) -> Any:
         settle_first(requests)
@@ -541,9 +541,9 @@ async def test_three_hundred_means_go_on(world: World) -> None:
             await settling[0]
         return await original(requests)
 
-    hands.wire.request = request  # type: ignore[method-assign]
+    process.wire.request = request  # type: ignore[method-assign]
     assert await world.run(flow) == "in time"
-    assert 300 in [reply.status for reply in hands.wire.answered]
+    assert 300 in [reply.status for reply in process.wire.answered]
     assert (await world.task("x")).version == 1, "it was never let go"
 
 
@@ -553,12 +553,12 @@ async def test_a_result_is_settled_and_the_task_completed_in_one_request(world: 
     async def flow() -> int:
         return 1
 
-    hands = world.worker()
+    process = world.worker()
     await world.run(flow)
-    [fulfil] = sent(hands, "task.fulfill")
+    [fulfil] = sent(process, "task.fulfill")
     assert isinstance(fulfil, TaskFulfill)
     assert fulfil.action.data.id == "x"
-    assert "promise.settle" not in hands.wire.kinds()
+    assert "promise.settle" not in process.wire.kinds()
 
 
 @virtual
@@ -576,10 +576,10 @@ async def test_the_error_of_a_workflow_is_its_result(world: World) -> None:
 
 @virtual
 async def test_a_workflow_that_is_not_registered_is_given_back_with_a_growing_delay(world: World) -> None:
-    hands = world.worker()
+    process = world.worker()
     await world.start("nowhere", id="x")
     await asyncio.sleep(200)
-    delays = [release.retry.delay for release in sent(hands, "task.release")]
+    delays = [release.retry.delay for release in sent(process, "task.release")]
     assert delays[:6] == [1_000, 2_000, 4_000, 8_000, 16_000, 32_000]
     assert max(delays) == 60_000
     task = await world.task("x")
@@ -610,7 +610,7 @@ async def test_a_node_that_cannot_be_reached_ends_no_execution(world: World) -> 
     async def flow() -> list[int]:
         return [await hf.run(ledger.slow, n, 1) for n in range(5)]
 
-    hands = world.worker(lease_s=20)
+    process = world.worker(lease_s=20)
     failing = 0
 
     def fail_some(requests: Any) -> None:
@@ -620,7 +620,7 @@ async def test_a_node_that_cannot_be_reached_ends_no_execution(world: World) -> 
             if failing in (2, 3):
                 raise ConnectionError("the node is away")
 
-    hands.wire.before = fail_some
+    process.wire.before = fail_some
     assert await world.run(flow) == [0, 1, 2, 3, 4]
 
 
@@ -635,12 +635,12 @@ async def test_stop_lets_what_runs_finish(world: World) -> None:
     async def flow() -> str:
         return await hf.run(ledger.slow, "finished", 5)
 
-    hands = world.worker()
+    process = world.worker()
     await world.start(flow, id="x")
     await world.until(lambda: ledger.entries == ["finished"])
-    await hands.stop(grace_s=10)
+    await process.stop(grace_s=10)
     assert (await world.promise("x")).state == "resolved"
-    assert sent(hands, "task.release") == []
+    assert sent(process, "task.release") == []
 
 
 @virtual
@@ -649,9 +649,9 @@ async def test_stop_claims_nothing_more(world: World) -> None:
     async def flow() -> None:
         pass
 
-    hands = world.worker()
+    process = world.worker()
     await asyncio.sleep(1)
-    await hands.stop()
+    await process.stop()
     await world.start(flow, id="x")
     await asyncio.sleep(5)
     assert (await world.task("x")).state == "pending"
@@ -668,11 +668,11 @@ async def test_stop_releases_what_does_not_finish_in_time_and_another_worker_tak
         await hf.run(ledger.note, "recorded")
         return await hf.run(ledger.slow, "long", 60)
 
-    hands = world.worker(lease_s=60)
+    process = world.worker(lease_s=60)
     await world.start(flow, id="x")
     await world.until(lambda: "long" in ledger.entries)
-    await hands.stop(grace_s=2)
-    [release] = sent(hands, "task.release")
+    await process.stop(grace_s=2)
+    [release] = sent(process, "task.release")
     assert isinstance(release, TaskRelease)
     assert (await world.task("x")).state == "pending"
     before = world.loop.time()
@@ -695,12 +695,12 @@ async def test_stop_releases_everything_in_one_request(world: World) -> None:
         if requests[0].kind == "task.release":
             arrays.append(len(requests))
 
-    hands = world.worker()
-    hands.wire.before = count
+    process = world.worker()
+    process.wire.before = count
     for n in range(10):
         await world.start(flow, n, id=f"x{n}")
     await world.until(lambda: len(ledger.entries) == 10)
-    await hands.stop(grace_s=2)
+    await process.stop(grace_s=2)
     assert arrays == [10]
     assert {(await world.task(f"x{n}")).state for n in range(10)} == {"pending"}
 
@@ -714,16 +714,16 @@ async def test_stop_does_not_wait_long_for_a_node_that_is_away(world: World, ste
     async def flow(n: int) -> str:
         return await hf.run(ledger.slow, n, step_s)
 
-    hands = world.worker()
+    process = world.worker()
     for n in range(3):
         await world.start(flow, n, id=f"x{n}")
     await world.until(lambda: len(ledger.entries) == 3)
-    hands.freeze()
+    process.freeze()
     await asyncio.sleep(6)
     before = world.loop.time()
-    await hands.stop(grace_s=2)
+    await process.stop(grace_s=2)
     assert world.loop.time() - before < 2 + 6
-    assert hands.worker.held_count == 0
+    assert process.worker.held_count == 0
     world.worker()
     assert [await world.result(f"x{n}") for n in range(3)] == [0, 1, 2]
 
@@ -738,18 +738,18 @@ async def test_what_a_claim_brings_that_was_on_its_way_when_the_worker_was_told_
     async def flow(name: str) -> str:
         return await hf.run(ledger.slow, name, 5)
 
-    hands = world.worker(lease_s=60)
+    process = world.worker(lease_s=60)
     await world.start(flow, "x", id="x")
     await world.until(lambda: ledger.entries == ["x"])
-    hands.wire.after = lambda requests: hands.freeze() if requests[0].kind == "task.claim" else None
+    process.wire.after = lambda requests: process.freeze() if requests[0].kind == "task.claim" else None
     await world.start(flow, "y", id="y")
     await world.until_state("y", "acquired")
-    stopping = asyncio.create_task(hands.stop(grace_s=10))
+    stopping = asyncio.create_task(process.stop(grace_s=10))
     await asyncio.sleep(1)
-    hands.thaw()
+    process.thaw()
     await stopping
     assert ledger.entries == ["x"], "y was not begun"
-    assert [release.id for release in sent(hands, "task.release")] == ["y"]
+    assert [release.id for release in sent(process, "task.release")] == ["y"]
     assert (await world.task("y")).state == "pending"
 
 
@@ -761,27 +761,27 @@ async def test_what_a_claim_brings_is_given_back_also_by_a_worker_that_stops_whi
     async def flow() -> str:
         return "done"
 
-    hands = world.worker(lease_s=60)
+    process = world.worker(lease_s=60)
     await asyncio.sleep(1)
-    hands.wire.after = lambda requests: hands.freeze() if requests[0].kind == "task.claim" else None
+    process.wire.after = lambda requests: process.freeze() if requests[0].kind == "task.claim" else None
     await world.start(flow, id="x")
     await world.until_state("x", "acquired")
-    stopping = asyncio.create_task(hands.stop())
+    stopping = asyncio.create_task(process.stop())
     await asyncio.sleep(1)
-    hands.thaw()
+    process.thaw()
     await stopping
     assert (await world.task("x")).state == "pending"
 
 
 @virtual
 async def test_a_worker_that_stops_does_not_wait_long_for_a_node_that_does_not_answer(world: World) -> None:
-    hands = world.worker()
+    process = world.worker()
     await asyncio.sleep(1)
-    hands.freeze()
-    hands.worker.hear(Execute("poll://any@default", TaskRef("x", 0), "A", woken=False))
+    process.freeze()
+    process.worker.hear(Execute("poll://any@default", TaskRef("x", 0), "A", woken=False))
     await asyncio.sleep(1)
     before = world.loop.time()
-    await hands.stop(grace_s=10)
+    await process.stop(grace_s=10)
     assert world.loop.time() - before < 5
 
 
@@ -793,13 +793,13 @@ async def test_a_step_that_ends_because_its_process_ends_is_not_recorded(world: 
     async def flow() -> str:
         return await hf.run(ledger.slow, "done", 5)
 
-    hands = world.worker()
+    process = world.worker()
     await world.start(flow, id="x")
     await world.until(lambda: ledger.entries == ["done"])
-    await hands.runner.close()
+    await process.runner.close()
     await asyncio.sleep(5)
     assert "x:1" not in world.store.promises
-    await hands.die()
+    await process.die()
     world.worker()
     assert await world.result("x") == "done", "another worker has performed it again"
 
@@ -810,10 +810,10 @@ async def test_what_is_warm_is_no_loss_when_the_worker_stops(world: World) -> No
     async def flow() -> str:
         return await hf.promise(str)
 
-    hands = world.worker()
+    process = world.worker()
     await world.start(flow, id="x")
     await world.until_state("x", "suspended")
-    await hands.stop()
+    await process.stop()
     world.worker()
     await world.settle("x:1", "rebuilt")
     assert await world.result("x") == "rebuilt"

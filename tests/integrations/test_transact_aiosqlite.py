@@ -180,16 +180,16 @@ async def test_a_step_that_is_cancelled_while_it_begins_holds_no_lock(tmp_path: 
     """BEGIN goes on in aiosqlite's thread, and succeeds when nobody waits for it any more."""
     bank = Bank(tmp_path, "other")
     aiosqlite: Any = importlib.import_module("aiosqlite")
-    async with aiosqlite.connect(bank.file, timeout=60) as lent:
+    async with aiosqlite.connect(bank.file, timeout=60) as shared:
 
         @asynccontextmanager
-        async def lend() -> AsyncGenerator[Any]:
-            yield lent
+        async def share() -> AsyncGenerator[Any]:
+            yield shared
 
         nothing: Any = None  # is provided by name
         transactions = StepTransactions(nothing, Payloads(), lambda: 0, None)
         step: Any = SimpleNamespace(
-            function=credit_by_aiosqlite, database=lend, name="credit", key=("k", 1), commit_error=None
+            function=credit_by_aiosqlite, database=share, name="credit", key=("k", 1), commit_error=None
         )
         with closing(sqlite3.connect(bank.file, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
@@ -200,5 +200,5 @@ async def test_a_step_that_is_cancelled_while_it_begins_holds_no_lock(tmp_path: 
             other.execute("ROLLBACK")
             with pytest.raises(asyncio.CancelledError):
                 await work
-            assert not lent.in_transaction
+            assert not shared.in_transaction
             other.execute("BEGIN IMMEDIATE")

@@ -13,13 +13,13 @@ from tests.job_rules.wire import JobWire, job_creation
 STATUSES: tuple[JobStatus, ...] = get_args(JobStatus)
 
 
-def found(wire: JobWire, **wishes: Any) -> list[str]:
+def found(wire: JobWire, **filters: Any) -> list[str]:
     """All ids that a search finds, page by page."""
     ids: list[str] = []
     cursor: str | None = None
     while True:
         more = {} if cursor is None else {"cursor": cursor}
-        answer = wire.send("task.search", {**wishes, **more})
+        answer = wire.send("task.search", {**filters, **more})
         assert answer.status == 200, answer
         ids += [task["id"] for task in answer.data["tasks"]]
         cursor = answer.data.get("cursor")

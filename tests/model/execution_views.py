@@ -37,7 +37,7 @@ STATUSES = tuple(dict.fromkeys((*OF_EXECUTIONS, *OF_TASKS)))
 WAIT_TEXTS = ("what", "file", "function", "fiber", "error")
 WAIT_NUMBERS = ("line", "attempts", "resumesAt")
 
-Wish = Callable[[Task], bool]
+Condition = Callable[[Task], bool]
 
 
 class ExecutionViews(Machine):
@@ -50,7 +50,7 @@ class ExecutionViews(Machine):
             is_late = promise.state == "rejected_canceled" and told_code(promise) == "HF5103"
             return "timed_out" if is_late else ENDS[promise.state]
         if now is not None and promise.timeout_at <= now:
-            return ENDS[promise.verdict]
+            return ENDS[promise.state_at_timeout]
         if task.state == "pending":
             return "waiting" if task.parked else "pending"
         return "running" if task.state == "acquired" else task.state
@@ -119,9 +119,9 @@ class ExecutionViews(Machine):
         if data.get("status") is not None:
             chosen = fields.items(data, "status", 1, 16)
             statuses = tuple(fields.one_of({"status": item}, "status", STATUSES) for item in chosen)
-        wishes = [*self._wishes(data)]
+        conditions = [*self._conditions(data)]
         found = sorted(
-            (task for task in self.tasks.values() if all(wish(task) for wish in wishes)),
+            (task for task in self.tasks.values() if all(condition(task) for condition in conditions)),
             key=lambda task: (self.promises[task.id].created_at, task.id),
             reverse=True,
         )
@@ -132,7 +132,7 @@ class ExecutionViews(Machine):
             task for task in found if scope is None or fields.reaches(scope, task.id)
         ]
 
-    def _wishes(self, data: Json) -> Iterator[Wish]:
+    def _conditions(self, data: Json) -> Iterator[Condition]:
         tags = fields.optional_map(data, "tags")
         prefix = fields.optional_text(data, "prefix") or ""
         yield lambda task: all(self.promises[task.id].tags.get(key) == tags[key] for key in tags)

@@ -887,7 +887,7 @@ class Generator:
             else self.task_id("pending", "suspended", "halted", "fulfilled")
         }
 
-    def execution_wishes(self) -> Json:
+    def execution_filters(self) -> Json:
         data: Json = {}
         if self.chance(0.6):
             data["status"] = self.rng.sample(STATUSES, self.rng.choice((1, 1, 2, 5)))
@@ -908,7 +908,7 @@ class Generator:
         return data
 
     def execution_search(self) -> tuple[str, Json]:
-        data = self.execution_wishes()
+        data = self.execution_filters()
         if self.chance(0.6):
             data["limit"] = self.rng.choice((1, 2, 3, 5, 1_000))
         if self.chance(0.4):
@@ -922,7 +922,7 @@ class Generator:
         return "execution.search", data
 
     def execution_count(self) -> tuple[str, Json]:
-        return "execution.count", self.execution_wishes()
+        return "execution.count", self.execution_filters()
 
     def ended_id(self) -> str:
         """Mostly of an execution that failed."""

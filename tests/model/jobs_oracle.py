@@ -57,10 +57,10 @@ class JobsOracle:
             self.end(job, outcome, job["timeout"], "TASK_TIMED_OUT")
 
     def expire(self, job: Json, at: int) -> None:
-        job["promise"] = ("rejected", self.verdict("TASK_EXPIRED", job), at)
+        job["promise"] = ("rejected", self.error_value("TASK_EXPIRED", job), at)
         self.end(job, "EXPIRED", at, "TASK_EXPIRED")
 
-    def verdict(self, code: str, job: Json) -> Json:
+    def error_value(self, code: str, job: Json) -> Json:
         worker = {} if job["claimed_by"] is None else {"holdfast-worker": job["claimed_by"]}
         return {"headers": {"holdfast-code": code} | worker}
 
@@ -178,7 +178,7 @@ class JobsOracle:
         for job in sorted(due, key=lambda job: (job["due"], job["id"])):
             self.write_end(job, now)
             if job["state"] == "acquired" and job["started"] is not None:
-                self.failed(job, "WORKER_CRASHED", self.verdict("WORKER_CRASHED", job), None, now, True)
+                self.failed(job, "WORKER_CRASHED", self.error_value("WORKER_CRASHED", job), None, now, True)
             elif job["state"] == "acquired":
                 self.back(job, now)
             elif job["state"] == "pending":
@@ -267,7 +267,7 @@ class JobsOracle:
         return None
 
     def cancelled(self, job: Json, now: int) -> None:
-        job["promise"] = ("rejected_canceled", self.verdict("TASK_CANCELLED", job), now)
+        job["promise"] = ("rejected_canceled", self.error_value("TASK_CANCELLED", job), now)
         self.end(job, "CANCELLED", now, "TASK_CANCELLED")
 
     def task_claim(self, data: Json, now: int) -> Seen:

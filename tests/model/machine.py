@@ -45,7 +45,7 @@ class Promise:
         return self.tags.get("resonate:timer") == "true"
 
     @property
-    def verdict(self) -> str:
+    def state_at_timeout(self) -> str:
         """What it becomes when nobody settles it in time."""
         return "resolved" if self.timer else "rejected_timedout"
 
@@ -171,7 +171,7 @@ class Machine:
         """A promise record at `now`, or as it is stored if `now` is None."""
         state, settled_at, value = promise.state, promise.settled_at, promise.value
         if now is not None and state == "pending" and promise.timeout_at <= now:
-            state, settled_at = promise.verdict, promise.timeout_at
+            state, settled_at = promise.state_at_timeout, promise.timeout_at
             value = with_generation({}, value)
         record: Json = {
             "id": promise.id,
@@ -307,7 +307,7 @@ class Machine:
             over: Json = {"headers": {"holdfast-code": "HF1402"}}
             self.settle(promise, "rejected_canceled", over, now, now)
         elif promise.state == "pending":
-            self.settle(promise, promise.verdict, {}, promise.timeout_at, now)
+            self.settle(promise, promise.state_at_timeout, {}, promise.timeout_at, now)
 
     def leave_execution(self, promise: Promise) -> None:
         """A dependent that settles does not depend any more."""
@@ -382,7 +382,7 @@ class Machine:
             self.run_schedule(self.schedules[schedule_id], now)
 
     def expire(self, promise: Promise, now: int) -> None:
-        self.settle(promise, promise.verdict, {}, promise.timeout_at, now)
+        self.settle(promise, promise.state_at_timeout, {}, promise.timeout_at, now)
 
     def run_what_is_due(self, schedule: Schedule, now: int) -> None:
         if schedule.next_run_at <= now:
@@ -454,7 +454,7 @@ class Machine:
         elif version:
             promise.tags = {**promise.tags, NEXT_VERSION: str(version)}
         if promise.timeout_at <= now:
-            self.settle(promise, promise.verdict, promise.value, promise.timeout_at, now)
+            self.settle(promise, promise.state_at_timeout, promise.value, promise.timeout_at, now)
         elif target is not None:
             self.set_deadline(promise, now)
             self.enter_pending(

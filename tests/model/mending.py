@@ -208,7 +208,7 @@ class MendingMachine(StreamMachine):
 
     def state_at(self, promise: Promise, now: int) -> str:
         if promise.state == "pending" and promise.timeout_at <= now:
-            return promise.verdict
+            return promise.state_at_timeout
         return promise.state
 
     def settled_at(self, promise: Promise) -> int:
@@ -396,7 +396,7 @@ class MendingMachine(StreamMachine):
 
     def write_end(self, promise: Promise, now: int) -> None:
         if promise.state == "pending" and promise.timeout_at <= now:
-            self.settle(promise, promise.verdict, {}, promise.timeout_at, now)
+            self.settle(promise, promise.state_at_timeout, {}, promise.timeout_at, now)
 
     def delete(self, name: str) -> None:
         del self.promises[name]

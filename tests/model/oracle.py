@@ -408,7 +408,7 @@ class Oracle(ExecutionViews, EventMachine, LockMachine, MendingMachine, RestartM
             self.set_deadline(new, call.now)
             self.acquire(task, pid, ttl, call.now)
         else:
-            self.settle(new, new.verdict, new.value, new.timeout_at, call.now)
+            self.settle(new, new.state_at_timeout, new.value, new.timeout_at, call.now)
         return self.created_answer(task, call, acquired=live)
 
     def created_answer(self, task: Task, call: Call, *, acquired: bool) -> Answer:

@@ -72,7 +72,7 @@ def is_timer(promise: Json) -> bool:
     return bool(promise["tags"].get("resonate:timer") == "true")
 
 
-def verdict(promise: Json) -> str:
+def state_at_timeout(promise: Json) -> str:
     return "resolved" if is_timer(promise) else "rejected_timedout"
 
 

@@ -14,8 +14,8 @@ from tests.model.snapshot import (
     is_empty,
     is_timer,
     possible_target,
+    state_at_timeout,
     target,
-    verdict,
 )
 from tests.model.stream_properties import stream_state
 
@@ -78,7 +78,7 @@ def _promise_state(promise: Json, now: int) -> Iterator[str]:
         yield f"16 {who}: settled in the future"
     if promise["value"] == {"headers": {"holdfast:superseded": "true"}}:
         return  # it is only kept for its version
-    if settled == deadline and state != verdict(promise):
+    if settled == deadline and state != state_at_timeout(promise):
         yield f"7 {who}: {state} at its deadline"
     if settled == deadline and not is_empty(promise["value"]):
         yield f"8 {who}: timed out with a value"

@@ -14,7 +14,7 @@ from tests.model.snapshot import (
     is_timer,
     possible_target,
     same_record,
-    verdict,
+    state_at_timeout,
 )
 from tests.model.stream_properties import ended_with_execution, has_left, stream_steps
 from tests.model.version_properties import version_steps
@@ -194,7 +194,9 @@ def _promise_change(who: str, old: Json, new: Json, now: int) -> Iterator[str]:
 def _settlement(who: str, new: Json, now: int) -> Iterator[str]:
     settled, deadline = new.get("settledAt"), new["timeoutAt"]
     by_client = settled == now < deadline and new["state"] != "rejected_timedout"
-    by_deadline = settled == deadline <= now and new["state"] == verdict(new) and is_empty(new["value"])
+    by_deadline = (
+        settled == deadline <= now and new["state"] == state_at_timeout(new) and is_empty(new["value"])
+    )
     if not (by_client or by_deadline):
         yield f"87 {who}: settled neither by a client now nor by its deadline"
     if new["state"] == "rejected_timedout" and not by_deadline:
@@ -212,7 +214,9 @@ def _promise_birth(b: Snapshot, new: Json, now: int) -> Iterator[str]:
         others = {awaiter for awaited, awaiter in b.callbacks if awaited == promise_id} - {execution}
         registered = registered and bool(others)
     pending = state == "pending" and (created == now or scheduled) and now < deadline
-    dead = state == verdict(new) and settled == deadline <= now and (created == deadline or scheduled)
+    dead = (
+        state == state_at_timeout(new) and settled == deadline <= now and (created == deadline or scheduled)
+    )
     replaced = scheduled and state == "rejected_canceled" and settled == now
     recorded = created == settled == now < deadline and state not in ("pending", "rejected_timedout")
     is_plain = is_empty(new["value"]) or is_kept_record(new)

@@ -41,7 +41,7 @@ ENVIRONMENT = {
 }
 
 
-class Verdict(Struct, frozen=True):
+class Trial(Struct, frozen=True):
     mutant: Mutant
     caught_by: str  # empty: it survived
     seconds: float
@@ -82,7 +82,7 @@ def run_suite(folder: Path, suite: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def try_mutant(mutant: Mutant, root: Path = ROOT) -> Verdict:
+def try_mutant(mutant: Mutant, root: Path = ROOT) -> Trial:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="holdfast-mutant-") as name:
         folder = copy_of(root, Path(name))
@@ -91,7 +91,7 @@ def try_mutant(mutant: Mutant, root: Path = ROOT) -> Verdict:
         code, said = run_suite(folder, mutant.suite)
     failed = [line for line in said.splitlines() if line.startswith("FAILED ")]
     caught = failed[0].removeprefix("FAILED ").split(" - ")[0] if code == TESTS_FAILED and failed else ""
-    return Verdict(mutant, caught, time.monotonic() - began, said[-3_000:])
+    return Trial(mutant, caught, time.monotonic() - began, said[-3_000:])
 
 
 def check_suites(mutants: Sequence[Mutant]) -> list[str]:
@@ -131,16 +131,16 @@ def main() -> int:
     if not arguments.skip_baseline and (red := check_suites(mutants)):
         print("RED without any mutant:", *red, sep="\n")
         return 1
-    survivors: list[Verdict] = []
+    survivors: list[Trial] = []
     print("mutant | caught by | seconds")
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        for verdict in pool.map(try_mutant, mutants):
-            caught = verdict.caught_by or "SURVIVED"
-            print(f"{verdict.mutant.name} | {caught} | {verdict.seconds:.1f}", flush=True)
-            if not verdict.caught_by:
-                survivors.append(verdict)
-    for verdict in survivors:
-        print(f"\nSURVIVED: {verdict.mutant.name} ({verdict.mutant.rule})\n{verdict.said}")
+        for trial in pool.map(try_mutant, mutants):
+            caught = trial.caught_by or "SURVIVED"
+            print(f"{trial.mutant.name} | {caught} | {trial.seconds:.1f}", flush=True)
+            if not trial.caught_by:
+                survivors.append(trial)
+    for trial in survivors:
+        print(f"\nSURVIVED: {trial.mutant.name} ({trial.mutant.rule})\n{trial.said}")
     caught_count = len(mutants) - len(survivors)
     print(f"{caught_count} of {len(mutants)} caught in {time.monotonic() - began:.0f} s")
     return 1 if survivors or not mutants else 0

@@ -113,7 +113,7 @@ TASKS = (
         "a crash is offered again whatever the policy says",
         "a task that may have run is tried again only if its policy says so",
         "engine",
-        "fail(task, WORKER_CRASHED, verdict(WORKER_CRASHED, task), None, ws, now, crashed=True)",
+        "fail(task, WORKER_CRASHED, outcome_value(WORKER_CRASHED, task), None, ws, now, crashed=True)",
         "go_back(task, ws, now)",
         "tests/job_rules/test_state_table.py -k memory",
     ),

@@ -59,8 +59,8 @@ def test_the_page_on_reliability_tells_how_many_there_are() -> None:
 @pytest.mark.parametrize("name", QUICK)
 def test_a_mutant_is_caught(name: str) -> None:
     [mutant] = [mutant for mutant in MUTANTS if mutant.name == name]
-    verdict = try_mutant(mutant)
-    assert verdict.caught_by, verdict.said
+    trial = try_mutant(mutant)
+    assert trial.caught_by, trial.said
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from holdfast.node.clock import SteadyClock
 
 
 class Machine:
-    """A wall clock that somebody sets, beside a heart that nobody does."""
+    """A wall clock that somebody sets, beside ticks that nobody does."""
 
     def __init__(self) -> None:
         self.beat_s = 100.0

@@ -173,7 +173,7 @@ def test_a_task_that_raises_an_awkward_error_fails_with_its_code(make: type[Base
         handle = task.send()
         assert handle.get().err_value.error_code == "MINE"
         assert len(handle.info().attempts) == 2
-        assert world.now - began == timedelta(minutes=1), "no wish was heard"
+        assert world.now - began == timedelta(minutes=1), "nothing was asked for"
 
 
 @pytest.mark.parametrize("make", awkward)
@@ -206,7 +206,7 @@ def test_an_awkward_error_can_be_described_and_stored(make: type[BaseException])
     assert msgspec.json.decode(msgspec.json.encode(described)) == described
 
 
-def test_an_attribute_that_cannot_be_read_is_no_wish() -> None:
+def test_an_attribute_that_cannot_be_read_asks_for_nothing() -> None:
     assert next_delay(Retry(delay=3, jitter=0), 1, 0.0, Wavering(), lambda: 0.0) == 3
     assert next_delay(Retry(delay=3, jitter=0), 1, 0.0, Asking(), lambda: 0.0) == 3
 

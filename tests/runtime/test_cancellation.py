@@ -244,7 +244,7 @@ def test_a_child_that_swallows_it_does_not_hide_it_from_its_parent() -> None:
     assert hand.result() == "parent knows"
 
 
-def test_an_uncaught_cancellation_of_a_child_is_no_unawaited_failure() -> None:
+def test_an_uncaught_cancellation_of_a_child_is_no_failure_to_report() -> None:
     async def child() -> None:
         await promise("a")
 

@@ -339,7 +339,7 @@ def test_race_can_cancel_losing_tasks() -> None:
     assert trace == ["another input of the race was first"]
 
 
-def test_a_cancelled_loser_is_no_unawaited_failure() -> None:
+def test_a_cancelled_loser_is_no_failure_to_report() -> None:
     async def loser() -> None:
         await promise("slow")
 

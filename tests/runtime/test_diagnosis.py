@@ -1,5 +1,5 @@
 # mypy: disable-error-code="no-any-return"
-"""Diagnosis: dumps name every fiber and line; failures nobody awaited are reported; origins point home."""
+"""Diagnosis: dumps name every fiber and line; failures nobody awaited are reported; origins name the line."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_a_failed_task_nobody_awaited_is_reported_when_the_execution_closes() ->
     assert "a fiber failed and nobody awaited it: fails#2: ValueError('unseen')" in str(report)
 
 
-def test_unawaited_failures_are_reported_in_the_order_they_happened() -> None:
+def test_failures_that_nobody_awaits_are_reported_in_the_order_they_happened() -> None:
     async def fails(name: str) -> None:
         await promise(name)
         raise ValueError(name)

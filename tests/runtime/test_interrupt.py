@@ -513,7 +513,7 @@ def test_interrupt_then_await_runs_the_cleanup() -> None:
     assert trace == ["a interrupted"]
 
 
-def test_an_interrupted_task_nobody_awaits_is_no_unawaited_failure() -> None:
+def test_an_interrupted_task_nobody_awaits_is_no_failure_to_report() -> None:
     async def root() -> None:
         task = spawn(follow, "a")
         await promise("go")

@@ -360,7 +360,7 @@ def test_a_scope_is_used_once() -> None:
         Hand(root).result()
 
 
-def test_a_failure_in_a_scope_is_no_unawaited_failure() -> None:
+def test_a_failure_in_a_scope_is_no_failure_to_report() -> None:
     async def root() -> str:
         try:
             async with scope() as tasks:

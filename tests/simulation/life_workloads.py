@@ -126,7 +126,7 @@ async def repeated(call: Any, *args: Any) -> Any:
 
 
 @app.workflow
-async def borrow(name: str, turns: int, permits: int, use_s: float) -> list[int]:
+async def use_permit(name: str, turns: int, permits: int, use_s: float) -> list[int]:
     tokens: list[int] = []
     mine = hf.current().id
     for number in range(turns):
@@ -145,7 +145,7 @@ async def use(what: str, use_s: float) -> str:
 
 
 @app.workflow
-async def borrow_and_fail(name: str, permits: int) -> None:
+async def use_permit_and_fail(name: str, permits: int) -> None:
     lock = hf.lock(name) if permits == 1 else hf.permits(name, permits)
     await lock.acquire()  # and never lets go by itself
     await hf.sleep(1)
@@ -203,10 +203,10 @@ async def share_a_lock(simulation: Simulation, expectation: Expectation, name: s
     for each in ids:
         expectation.exactly[each] = [f"{each} {number}" for number in range(turns)]
     careless = chance.random() < 0.5
-    handles = [app.start(borrow, name, turns, permits, use_s, id=each) for each in ids]
+    handles = [app.start(use_permit, name, turns, permits, use_s, id=each) for each in ids]
     if careless:
         with suppress(ValueError):
-            await app.start(borrow_and_fail, name, permits, id=f"{name}-careless")
+            await app.start(use_permit_and_fail, name, permits, id=f"{name}-careless")
             raise AssertionError(f"{name}-careless did not fail")
     going_on = app.start(borrow_and_go_on, name, permits, count % 3, id=f"{name}-goes-on")
     ring = app.start(hold_and_call, f"{name}-ring", id=f"{name}-calls")

@@ -161,16 +161,16 @@ def grants_without_a_new_version(patch: Patch) -> None:
 
 def forget_the_clock(patch: Patch) -> None:
     """It stops when it is told that the claim is lost, and not when its lease is over by its own clock."""
-    patch.setattr(Execution, "lease_ends_s", property(lambda _: inf, heed_nothing), raising=False)
+    patch.setattr(Execution, "lease_ends_s", property(lambda _: inf, ignore_all), raising=False)
 
 
 def drives_on_past_its_lease(patch: Patch) -> None:
     forget_the_clock(patch)
-    patch.setattr(Heartbeat, "_notice_woken", heed_nothing)
-    patch.setattr(Heartbeat, "_ring", heed_nothing)
+    patch.setattr(Heartbeat, "_notice_woken", ignore_all)
+    patch.setattr(Heartbeat, "_ring", ignore_all)
 
 
-def heed_nothing(*_: Any) -> None:
+def ignore_all(*_: Any) -> None:
     pass
 
 
@@ -243,7 +243,7 @@ def writes_without_the_fence(patch: Patch) -> None:
 
     patch.setattr(FencedWriter, "write", write)
     forget_the_clock(patch)
-    patch.setattr(Heartbeat, "_ring", heed_nothing)
+    patch.setattr(Heartbeat, "_ring", ignore_all)
 
 
 # --- background tasks --------------------------------------------------------------------------------------

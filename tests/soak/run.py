@@ -19,7 +19,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from holdfast.store.sqlite import cache_bytes
-from tests.chaos.grounds import SqliteGround
+from tests.chaos.deployments import SqliteDeployment
 from tests.chaos.processes import descriptors
 from tests.chaos.world import World
 from tests.seeds import seed_of
@@ -95,18 +95,18 @@ def run(seconds: float, seed: int) -> list[str]:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="holdfast-soak-", dir="/tmp") as name:
         folder = Path(name)
-        ground = SqliteGround(folder)
-        with World(ground, folder, random.Random(seed), lease_s) as world:
+        deployment = SqliteDeployment(folder)
+        with World(deployment, folder, random.Random(seed), lease_s) as world:
             watched = {"server": world.nodes[0].alive.pid}
             watched |= {f"worker {place}": worker.pid for place, worker in enumerate(world.workers)}
             samples: dict[str, list[Sample]] = {name: [] for name in watched}
             while (elapsed := time.monotonic() - began) < seconds:
                 for process, pid in watched.items():
-                    cached = min(cache_bytes, ground.path.stat().st_size) if process == "server" else 0
+                    cached = min(cache_bytes, deployment.path.stat().st_size) if process == "server" else 0
                     samples[process].append(look(pid, elapsed, cached))
                 time.sleep(min(sample_s, seconds / 60))
             tally = world.finish()
-            file_bytes = ground.path.stat().st_size
+            file_bytes = deployment.path.stat().st_size
     print(f"{'process':10}{'second':>9}{'memory MB':>12}{'files':>8}{'sockets':>9}{'threads':>9}")
     complaints: list[str] = []
     for process, taken in samples.items():

@@ -77,9 +77,9 @@ def test_an_error_chooses_its_delay(error: Exception, seconds: float) -> None:
     assert after(Retry(delay=1, delay_max=5), 1, error) == seconds
 
 
-@pytest.mark.parametrize("wish", [None, "Wed, 21 Oct 2026 07:28:00 GMT", -1, object()])
-def test_a_wish_that_is_no_length_of_time_is_ignored(wish: Any) -> None:
-    assert after(Retry(delay=1, jitter=0), 1, Busy(wish)) == 1
+@pytest.mark.parametrize("asked", [None, "Wed, 21 Oct 2026 07:28:00 GMT", -1, object()])
+def test_a_wait_that_is_no_length_of_time_is_ignored(asked: Any) -> None:
+    assert after(Retry(delay=1, jitter=0), 1, Busy(asked)) == 1
 
 
 def test_a_chosen_delay_does_not_lift_the_limits() -> None:

@@ -362,7 +362,7 @@ async def test_what_leaves_keys_out_walks_the_index_of_lines(
 
 
 @pytest.mark.parametrize(
-    ("wishes", "index"),
+    ("filters", "index"),
     [
         ({"status": ["failed"], "kind": "execution"}, "tasks_newest"),
         ({}, "tasks_newest"),
@@ -372,10 +372,10 @@ async def test_what_leaves_keys_out_walks_the_index_of_lines(
     ],
 )
 async def test_the_newest_are_read_from_the_end_of_an_index(
-    store: PostgresStore, wishes: dict[str, Any], index: str
+    store: PostgresStore, filters: dict[str, Any], index: str
 ) -> None:
     await commit(store, *(create(f"many{number}", target="poll://any@many") for number in range(200)))
-    scan = execution_scan(ExecutionSearch(**wishes, limit=50), 1)
+    scan = execution_scan(ExecutionSearch(**filters, limit=50), 1)
     [connection] = idle_connections(store)
     end = ExecutionStretch(scan.wanted, None, 9)
     for statement, values in (newest_query(scan, POSTGRES), stretch_query(end, POSTGRES)):

@@ -395,8 +395,8 @@ def scans_of_failed() -> list[TaskScan | StretchScan]:
     ]
 
 
-def newest(**wishes: Any) -> ExecutionScan:
-    return execution_scan(ExecutionSearch(**wishes, limit=50), 1)
+def newest(**filters: Any) -> ExecutionScan:
+    return execution_scan(ExecutionSearch(**filters, limit=50), 1)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.errors import AlreadySettled
 from holdfast.testing import Ledger, crash_everywhere
-from tests.counts import FULL
+from tests.counts import FULL, rest_slow
 
 RUNS = ("first", "second") if FULL else ("first",)
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
@@ -58,11 +58,11 @@ def test_every_example_is_tried_here() -> None:
 
 
 @pytest.mark.sized
-@pytest.mark.parametrize("name", SAID)
+@pytest.mark.parametrize("name", rest_slow(SAID, quick=6))
 def test_an_example_runs_as_a_script_and_runs_again(name: str, tmp_path: Path) -> None:
     """In one folder: the second run finds the store of the first, and says the same in the end.
 
-    `make test` has time for the first one only.
+    `make test` has time for the first run of a few only.
     """
     command = [sys.executable, str(EXAMPLES / f"{name}.py")]
     for run in RUNS:

@@ -199,7 +199,7 @@ def test_a_seed_is_chosen_on_the_command_line(tmp_path: Path) -> None:
     assert "holdfast: HOLDFAST_SEED=17" in done.stdout
     assert "seeds: 1" in done.stdout
     assert "name a PostgreSQL for tests: --holdfast-postgres URL" in done.stdout
-    assert "seeds: 3" in run_pytest(tmp_path).stdout
+    assert "seeds: 3" in run_pytest(tmp_path, "-k", "seeds").stdout
 
 
 def test_a_seed_that_is_none_is_refused(tmp_path: Path) -> None:

@@ -55,10 +55,10 @@ async def test_an_async_step_emits_and_its_result_is_recorded_after_all_its_chun
     async def chat() -> int:
         return await functions.run(model)
 
-    hands = world.worker()
+    process = world.worker()
     await world.start(chat, id="x")
     commits: list[list[str]] = []
-    hands.wire.before = lambda requests: commits.append([repr(each.data) for each in requests])
+    process.wire.before = lambda requests: commits.append([repr(each.data) for each in requests])
     assert await world.result("x") == 600
     assert await values(world, "x", "out.tokens") == [f"token {number}" for number in range(600)]
     emitting = [number for number, each in enumerate(commits) if any("AppendAction" in one for one in each)]

@@ -32,7 +32,7 @@ from holdfast.runtime import (
 from holdfast.workflow import functions as hf
 from holdfast.workflow.errors import ExecutionCancelled
 from holdfast.workflow.registry import Registry
-from tests.workflow.world import Hands, World, virtual, workflow
+from tests.workflow.world import WorkerProcess, World, virtual, workflow
 
 
 class Effects:
@@ -117,12 +117,12 @@ async def test_a_step_is_recorded_when_it_finishes_in_one_request(world: World) 
     async def flow() -> None:
         await hf.run(effects.slow, "quick", 1)
 
-    hands = world.worker()
+    process = world.worker()
     await world.start(flow, id="x")
     await world.until(lambda: bool(effects.seen))
     assert world.journal("x") == {}
     await world.result("x")
-    [fence] = [request.data for request in hands.wire.sent if isinstance(request.data, TaskFence)]
+    [fence] = [request.data for request in process.wire.sent if isinstance(request.data, TaskFence)]
     assert isinstance(fence.action, CreateAction)
     assert fence.action.data.settle is not None
 
@@ -275,11 +275,11 @@ async def test_beyond_the_warm_bound_it_is_rebuilt(world: World) -> None:
         await hf.sleep("1h")
         return n
 
-    hands = world.worker(warm_max=2)
+    process = world.worker(warm_max=2)
     for n in range(10):
         await world.start(flow, n, id=f"x{n}")
         await world.until_state(f"x{n}", "suspended")
-    assert hands.workflows.warm_count == 2
+    assert process.workflows.warm_count == 2
     assert [await world.result(f"x{n}") for n in range(10)] == [*range(10)]
     assert len(entered) == 18
 
@@ -493,10 +493,10 @@ async def test_ordinary_fan_out_costs_one_record_a_step(world: World) -> None:
     async def flow() -> None:
         await gather(*(hf.run(effects.do, n) for n in range(20)))
 
-    hands = world.worker()
+    process = world.worker()
     await world.run(flow)
     assert len([key for key in world.store.promises if key.startswith("x:")]) == 20
-    assert hands.wire.kinds().count("task.fence") == 20
+    assert process.wire.kinds().count("task.fence") == 20
 
 
 @virtual
@@ -1190,12 +1190,12 @@ async def test_a_workflow_past_its_deadline_is_over(world: World) -> None:
         await hf.run(effects.slow, 1, 100)
         await hf.run(effects.do, 2)
 
-    hands = world.worker()
+    process = world.worker()
     await world.start(flow, id="x", timeout_at=world.loop.millis() + 50_000)
     assert (await world.settled("x")).state == "rejected_timedout"
     await asyncio.sleep(200)
     assert effects.seen == [1]
-    assert hands.worker.held_count == 0
+    assert process.worker.held_count == 0
 
 
 # --- outside and inside at once -------------------------------------------------------------------------
@@ -1226,7 +1226,7 @@ async def test_a_step_that_loses_to_a_promise_is_called_off_and_its_end_changes_
 
 
 def test_every_worker_is_dead_at_the_end() -> None:
-    """The harness itself: `Hands.die` must leave no fiber open."""
+    """The harness itself: `WorkerProcess.die` must leave no fiber open."""
     from holdfast.runtime import open_schedulers
 
     @virtual
@@ -1235,10 +1235,10 @@ def test_every_worker_is_dead_at_the_end() -> None:
         async def flow() -> None:
             await hf.promise()
 
-        hands: Hands = world.worker()
+        process: WorkerProcess = world.worker()
         await world.start(flow, id="x")
         await world.until_state("x", "suspended")
-        assert hands.workflows.warm_count == 1
+        assert process.workflows.warm_count == 1
 
     before = len(open_schedulers)
     inner()
@@ -1278,15 +1278,15 @@ async def test_an_execution_is_suspended_inside_a_timeout_and_woken_at_once(worl
 
 @virtual
 async def test_a_late_answer_does_not_unsettle_what_was_heard_of_meanwhile(world: World) -> None:
-    """News of a promise overtakes the reply that still calls it pending."""
+    """A message about a promise overtakes the reply that still calls it pending."""
     effects = Effects()
 
     @world.workflow
     async def flow() -> str:
         return await race([hf.promise(str), hf.run(effects.slow, "slow", 100)])
 
-    hands = world.worker()
-    original = hands.wire.request
+    process = world.worker()
+    original = process.wire.request
 
     async def slowly(requests: Any) -> Any:
         replies = await original(requests)
@@ -1295,5 +1295,5 @@ async def test_a_late_answer_does_not_unsettle_what_was_heard_of_meanwhile(world
             await asyncio.sleep(5)
         return replies
 
-    hands.wire.request = slowly  # type: ignore[method-assign]
+    process.wire.request = slowly  # type: ignore[method-assign]
     assert await world.run(flow) == "quick"

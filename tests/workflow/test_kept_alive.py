@@ -36,9 +36,9 @@ async def test_a_step_that_is_a_closure_is_let_go_of_once_its_execution_is_over(
 
 @virtual
 async def test_a_worker_remembers_only_the_latest_of_what_it_could_not_run(world: World) -> None:
-    hands = world.worker()
+    process = world.worker()
     for number in range(runner.failures_max + 50):
         await world.start("unheard of", id=f"x-{number}")
     await asyncio.sleep(1)
-    failures = hands.workflows._failures  # pyright: ignore[reportPrivateUsage]
+    failures = process.workflows._failures  # pyright: ignore[reportPrivateUsage]
     assert 0 < len(failures) <= runner.failures_max

@@ -8,21 +8,21 @@ from holdfast.protocol.requests import Request
 from holdfast.workflow.lingering import Lingering, executions_max, moment_s_max
 from holdfast.workflow.messages import mailbox
 from tests.workflow.talk import tell
-from tests.workflow.world import Hands, World, virtual
+from tests.workflow.world import WorkerProcess, World, virtual
 
 write_s = 0.01
 
 
-def slow(hands: Hands) -> Hands:
+def slow(process: WorkerProcess) -> WorkerProcess:
     """Every write of this worker takes a while."""
-    request = hands.wire.request
+    request = process.wire.request
 
     async def later(requests: Sequence[Request]) -> list[Reply]:
         await asyncio.sleep(write_s)
         return await request(requests)
 
-    hands.wire.request = later  # type: ignore[method-assign]
-    return hands
+    process.wire.request = later  # type: ignore[method-assign]
+    return process
 
 
 async def converse(world: World, pause_s: float, messages: int = 20) -> list[str]:
@@ -36,14 +36,14 @@ async def converse(world: World, pause_s: float, messages: int = 20) -> list[str
                 return seen
         raise AssertionError
 
-    hands = slow(world.worker())
+    process = slow(world.worker())
     await world.start(world.workflow(listener), id="x")
     for number in range(1, messages + 1):
         await tell(world, "x", number)
         await world.until(lambda number=number: len(seen) >= number, 0.001)
         await asyncio.sleep(pause_s)
     assert await world.result("x") == [*range(1, messages + 1)]
-    return hands.wire.kinds()
+    return process.wire.kinds()
 
 
 @virtual

@@ -3,8 +3,8 @@
 import pytest
 
 from holdfast.protocol import limits
+from holdfast.protocol.cancelling import ask_to_cancel
 from holdfast.workflow import functions as hf
-from holdfast.workflow.cancellation import ask_to_cancel
 from tests.counts import rest_slow
 from tests.requests import ask
 from tests.seeds import chosen_seed
@@ -58,14 +58,14 @@ def test_a_request_to_cancel_that_is_not_preloaded_is_seen(
             await hf.sleep(3_600)
 
         made = world.workflow(flow)
-        hands = world.worker(warm_max=1 if warm else 0)
+        process = world.worker(warm_max=1 if warm else 0)
         await world.start(made, id="x")
         await world.until_state("x", "suspended")
         before = world.loop.millis()
-        hands.freeze()
+        process.freeze()
         await world.settle("x:2", 1)  # wakes it: the claim names this one alone
         await world.node.request([ask(data) for data in ask_to_cancel("x", "x")])
-        hands.thaw()
+        process.thaw()
         assert (await world.settled("x")).state == "rejected_canceled"
         assert world.loop.millis() - before < 1_000
 

@@ -11,9 +11,9 @@ from msgspec import Struct
 from holdfast import runtime
 from holdfast.payloads.error_values import KnownErrors
 from holdfast.payloads.errors import UndecodablePayload
+from holdfast.protocol.cancelling import ask_to_cancel
 from holdfast.protocol.requests import PromiseSettle
 from holdfast.workflow import functions as hf
-from holdfast.workflow.cancellation import ask_to_cancel
 from holdfast.workflow.errors import AlreadyAnswered, MessageRefused
 from holdfast.workflow.messages import mailbox, receive
 from tests.workflow.talk import ask, tell
@@ -277,12 +277,12 @@ async def test_every_replay_sees_the_same_messages_at_the_same_points(world: Wor
     world.workflow(mixed)
     await world.start("mixed", id="x")
     for number in range(7):
-        hands = world.worker()
+        process = world.worker()
         await tell(world, "x", number)
         await world.until_state("x", "suspended")
         before = world.loop.millis()
         await world.until(lambda before=before: world.loop.millis() > before + 4_000)
-        await hands.die()
+        await process.die()
     world.worker()
     seen = await world.result("x")
     assert [each for each in seen if isinstance(each, int)] == list(range(7))
@@ -304,9 +304,9 @@ async def test_a_backlog_comes_by_pages(world: World) -> None:
     for _ in range(600):
         await tell(world, "x", 1)
     await tell(world, "x", 1000)
-    hands = world.worker()
+    process = world.worker()
     assert await world.result("x") == 1600
-    assert len([each for each in hands.wire.kinds() if each == "task.fence"]) <= 4
+    assert len([each for each in process.wire.kinds() if each == "task.fence"]) <= 4
 
 
 @virtual
@@ -330,13 +330,13 @@ async def test_a_message_of_another_type_is_set_aside_and_the_execution_goes_on(
     async def one() -> str:
         return (await receive(Item)).name
 
-    hands = world.worker()
+    process = world.worker()
     await world.start(world.workflow(one), id="x")
     await tell(world, "x", "no item")
     asked = await ask(world, "x", {"name": 5})
     with pytest.raises(UndecodablePayload, match="Expected str, got int"):
         await world.result(asked)
-    await hands.die()
+    await process.die()
     world.worker()
     await tell(world, "x", Item("tea", 1))
     assert await world.result("x") == "tea"

@@ -11,7 +11,7 @@ from holdfast.protocol.replies import Reply
 from holdfast.protocol.requests import CreateAction, Request, TaskFence
 from holdfast.testing import World, crash_everywhere
 from holdfast.workflow import functions
-from tests.workflow.world import World as Hands, virtual
+from tests.workflow.world import World as WorkflowWorld, virtual
 
 TOO_MUCH = "x" * 1_100_000
 
@@ -90,7 +90,7 @@ def test_an_id_that_leaves_no_room_for_those_below_is_an_error_at_the_first_oper
 
 
 @virtual
-async def test_a_creation_that_the_node_refuses_is_an_error_there_and_on_replay(world: Hands) -> None:
+async def test_a_creation_that_the_node_refuses_is_an_error_there_and_on_replay(world: WorkflowWorld) -> None:
     """Here a token that does not cover the target, as a server says it."""
     performed: list[str] = []
 
@@ -108,8 +108,8 @@ async def test_a_creation_that_the_node_refuses_is_an_error_there_and_on_replay(
         await functions.promise()
         return said
 
-    def guard(hands: Any) -> Any:
-        ask = hands.wire.request
+    def guard(process: Any) -> Any:
+        ask = process.wire.request
 
         async def request(requests: Sequence[Request]) -> list[Reply]:
             def forbidden(request: Request) -> bool:
@@ -122,8 +122,8 @@ async def test_a_creation_that_the_node_refuses_is_an_error_there_and_on_replay(
             rest = iter(replies)
             return [Reply(403, "not yours") if forbidden(each) else next(rest) for each in requests]
 
-        hands.wire.request = request
-        return hands
+        process.wire.request = request
+        return process
 
     first = guard(world.worker())
     await world.start(refused, id="x")
@@ -137,7 +137,7 @@ async def test_a_creation_that_the_node_refuses_is_an_error_there_and_on_replay(
 
 
 @virtual
-async def test_a_lost_message_during_a_long_step_costs_half_a_minute(world: Hands) -> None:
+async def test_a_lost_message_during_a_long_step_costs_half_a_minute(world: WorkflowWorld) -> None:
     async def long() -> str:
         await asyncio.sleep(100_000)
         return "slow"
@@ -148,8 +148,8 @@ async def test_a_lost_message_during_a_long_step_costs_half_a_minute(world: Hand
 
         return str(await race([functions.promise(str), functions.run(long)]))
 
-    hands = world.worker()
-    hands.inbox.tell = lambda promise: None  # type: ignore[method-assign]
+    process = world.worker()
+    process.inbox.tell = lambda promise: None  # type: ignore[method-assign]
     await world.start(racing, id="x")
     await asyncio.sleep(10)
     before = world.loop.time()
@@ -159,7 +159,7 @@ async def test_a_lost_message_during_a_long_step_costs_half_a_minute(world: Hand
 
 
 @virtual
-async def test_arguments_are_those_of_the_moment_of_asking(world: Hands) -> None:
+async def test_arguments_are_those_of_the_moment_of_asking(world: WorkflowWorld) -> None:
     """Changing one afterwards is no mismatch: neither live nor on replay."""
     given: list[list[int]] = []
 

@@ -36,7 +36,7 @@ from holdfast.workflow.generations import BoundCall
 from tests.counts import count_of
 from tests.seeds import chosen_seed
 from tests.workflow.random_workflow import Incarnation, Ledger, draw_body
-from tests.workflow.world import Hands, World
+from tests.workflow.world import WorkerProcess, World
 
 PROGRAMS = count_of("HOLDFAST_PROGRAMS", quick=40, full=300)
 SEED = chosen_seed()
@@ -57,7 +57,7 @@ class Storm:
         self.deaths_left = self.chance.choice((0, 1, 2, 5, 10))
         self.danger = self.chance.choice((0.02, 0.1, 0.3))
         self.warm_max = self.chance.choice((0, 1, 100))
-        self._doomed: asyncio.Queue[Hands] = asyncio.Queue()
+        self._doomed: asyncio.Queue[WorkerProcess] = asyncio.Queue()
 
         async def flow() -> str:
             incarnation = Incarnation(self.program, self.ledger)
@@ -91,26 +91,26 @@ class Storm:
             await asyncio.gather(undertaker, crowd, return_exceptions=True)
 
     def _hire(self) -> None:
-        hands = self.world.worker(lease_s=5, warm_max=self.warm_max)
+        process = self.world.worker(lease_s=5, warm_max=self.warm_max)
 
         def may_die(_: Sequence[Request]) -> None:
-            if self.deaths_left > 0 and not hands.dead and self.chance.random() < self.danger:
+            if self.deaths_left > 0 and not process.dead and self.chance.random() < self.danger:
                 self.deaths_left -= 1
                 self.deaths += 1
-                hands.wire.cut()
-                self._doomed.put_nowait(hands)
+                process.wire.cut()
+                self._doomed.put_nowait(process)
 
-        hands.wire.before = may_die
-        hands.wire.after = may_die
+        process.wire.before = may_die
+        process.wire.after = may_die
 
     async def _bury(self) -> None:
         """Of those that were cut off, some are dead; others come back when their lease is long over."""
         while True:
-            hands = await self._doomed.get()
+            process = await self._doomed.get()
             if self.chance.random() < 0.7:
-                await hands.die()
+                await process.die()
             else:
-                self.world.loop.call_later(self.chance.choice((1, 4, 20)), hands.thaw)
+                self.world.loop.call_later(self.chance.choice((1, 4, 20)), process.thaw)
             self._hire()
 
     async def _settle_promises(self) -> None:
@@ -153,7 +153,7 @@ async def replay_once_more(world: World, storm: Storm) -> tuple[Incarnation, Rea
     root = world.store.promises["x"]
     task = (await world.task("x")).version
     reader = ReadOnly(world)
-    worker_context = structs.replace(world.hands[0]._surroundings(), client=cast(Client, reader))
+    worker_context = structs.replace(world.processes[0]._worker_context(), client=cast(Client, reader))
     claim = AcquireReply(
         TaskView("x", "acquired", task, 0),
         root,
@@ -171,8 +171,8 @@ async def weather(world: World, seed: int) -> Storm:
     storm = Storm(world, seed)
     settled = await storm.run()
     assert storm.ledger.faults == []
-    for hands in [*world.hands]:
-        await hands.die()
+    for process in [*world.processes]:
+        await process.die()
     performed = storm.ledger.performed
     again, reader, execution = await replay_once_more(world, storm)
     assert execution.fault is None, execution.fault

@@ -134,11 +134,11 @@ async def test_whoever_is_over_or_never_was_cannot_be_told(world: World) -> None
             seen.append(f"attach {error.code}")
         return [*seen, str(await attach("ended"))]
 
-    hands = world.worker()
+    process = world.worker()
     await world.run(ended, id="ended")
     expected = ["ExecutionOver HF1402"] * 2 + ["NoSuchExecution HF1401"] * 2 + ["attach HF1401", "1"]
     assert await world.run(teller, id="teller") == expected
-    await hands.die()
+    await process.die()
 
 
 @virtual

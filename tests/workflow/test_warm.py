@@ -11,12 +11,12 @@ from holdfast.workflow import functions as hf
 from holdfast.workflow.messages import mailbox
 from holdfast.workflow.progress_end import many_records
 from tests.workflow.talk import ask, tell
-from tests.workflow.world import Hands, World, virtual
+from tests.workflow.world import WorkerProcess, World, virtual
 
 
-def preloads(hands: Hands) -> list[int]:
+def preloads(process: WorkerProcess) -> list[int]:
     """How many records came with each task that it was granted."""
-    replies = [reply.data for reply in hands.wire.answered if isinstance(reply.data, ClaimReply)]
+    replies = [reply.data for reply in process.wire.answered if isinstance(reply.data, ClaimReply)]
     return [len(claim.preload) for reply in replies for claim in reply.tasks]
 
 
@@ -36,14 +36,14 @@ async def clerk() -> int:
 
 @virtual
 async def test_a_long_conversation_is_not_preloaded_again_for_every_message(world: World) -> None:
-    hands = world.worker()
+    process = world.worker()
     await world.start(world.workflow(clerk), id="x")
     for number in range(3 * many_records):
         assert await world.result(await ask(world, "x", "hello")) == number
         await asyncio.sleep(1)
     await tell(world, "x", "stop")
     assert await world.result("x") == 3 * many_records
-    found = preloads(hands)
+    found = preloads(process)
     assert len(found) > 2 * many_records
     assert max(found) <= many_records + 1
     assert not any(found[-many_records:])
@@ -98,14 +98,14 @@ async def test_a_long_execution_is_cancelled_though_a_message_has_woken_it(world
             return "cancelled"
         raise AssertionError
 
-    hands = world.worker()
+    process = world.worker()
     await world.start(world.workflow(busy), id="x")
     await world.until_state("x", "suspended")
-    hands.freeze()
+    process.freeze()
     await tell(world, "x", "hello")
     await world.ask(ExecutionCancel("x"))
     await asyncio.sleep(1)
-    hands.thaw()
+    process.thaw()
     assert await world.result("x") == "cancelled"
 
 
@@ -129,13 +129,13 @@ async def test_a_long_execution_that_was_cancelled_does_nothing_for_the_message_
         await hf.run(handle, message.value)
         return "done"
 
-    hands = world.worker()
+    process = world.worker()
     await world.start(world.workflow(busy), id="x")
     await world.until_state("x", "suspended")
-    hands.freeze()
+    process.freeze()
     await tell(world, "x", "hello")
     await world.ask(ExecutionCancel("x"))
     await asyncio.sleep(1)
-    hands.thaw()
+    process.thaw()
     assert (await world.settled("x")).state == "rejected_canceled"
     assert not handled

@@ -1,6 +1,6 @@
-"""A node, workers and a clock, all in the test's hands.
+"""A node, workers and a clock, all driven by the test.
 
-The clock jumps (testing/loop.py), so a lease of a minute and a sleep of a month take no time. `Hands`
+The clock jumps (testing/loop.py), so a lease of a minute and a sleep of a month take no time. `WorkerProcess`
 is one worker process as a node sees it: it can freeze (nothing it sends arrives until it thaws) and die
 (nothing it sends ever arrives, and nothing it holds is given back).
 """
@@ -88,7 +88,7 @@ class Wire:
         return [request.kind for request in self.sent]
 
 
-class Hands:
+class WorkerProcess:
     """One worker process."""
 
     def __init__(
@@ -111,12 +111,12 @@ class Hands:
         self.worker = Host(
             self.wire, pid=name, lease_s=lease_s, now=world.loop.millis, polls=False, inbox=self.inbox
         )
-        self.workflows = WorkflowRunner(self._surroundings(), registry, warm_max=warm_max)
+        self.workflows = WorkflowRunner(self._worker_context(), registry, warm_max=warm_max)
         self.dead = False
         self.worker.listen_in(group)
         self.worker.serve(workflow_slots(group, concurrency), self.workflows)
 
-    def _surroundings(self) -> WorkerContext:
+    def _worker_context(self) -> WorkerContext:
         return WorkerContext(
             client=self.wire,
             payloads=self.world.payloads,
@@ -163,7 +163,7 @@ class World:
         self.registry = Registry()
         self.store = MemoryStore()
         self.node = Node(self.store, clock=loop.millis)
-        self.hands: list[Hands] = []
+        self.processes: list[WorkerProcess] = []
         self._inbox = Settlements()
         self._numbers = count(1)
 
@@ -174,8 +174,8 @@ class World:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for hands in self.hands:
-            await hands.die()
+        for process in self.processes:
+            await process.die()
         self._reader.cancel()
         await asyncio.gather(self._reader, return_exceptions=True)
         await self.node.stop()
@@ -188,10 +188,10 @@ class World:
 
     # --- what a test does ------------------------------------------------------------------------------
 
-    def worker(self, registry: Registry | None = None, **settings: Any) -> Hands:
-        hands = Hands(self, registry or self.registry, f"w{next(self._numbers)}", **settings)
-        self.hands.append(hands)
-        return hands
+    def worker(self, registry: Registry | None = None, **settings: Any) -> WorkerProcess:
+        process = WorkerProcess(self, registry or self.registry, f"w{next(self._numbers)}", **settings)
+        self.processes.append(process)
+        return process
 
     def workflow(self, function: Callable[..., Any], **options: Any) -> WorkflowDefinition[..., Any]:
         return workflow(function, self.registry, **options)

@@ -4,7 +4,7 @@ import argparse
 import os
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from holdfast.protocol import tags
 from holdfast.protocol.durations import duration_ms
@@ -125,6 +125,23 @@ def add_creation(parser: argparse.ArgumentParser, *, target: str | None = None) 
         "--target", metavar="ADDRESS", default=target, help="address of the workers that run it"
     )
     parser.add_argument("--key", help="an idempotency key")
+
+
+def add_declared(options: Any) -> None:
+    """What is known of a background task: what an app declares, or else these options."""
+    options.add_argument(
+        "--app", metavar="MODULE:APP", help="where it is declared: its queue, retries, priority and arguments"
+    )
+    options.add_argument(
+        "--attempts", type=int, metavar="N", help="without --app: how often it is tried at most (1)"
+    )
+    options.add_argument(
+        "--retry-base",
+        metavar="DURATION",
+        type=duration,
+        default=1_000,
+        help="with --attempts: the wait before the second attempt, doubled before each further one (1s)",
+    )
 
 
 def add_paging(parser: argparse.ArgumentParser) -> None:

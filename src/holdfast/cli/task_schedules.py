@@ -10,7 +10,7 @@ from typing import Any, Final
 from holdfast.cli.calls import call_arguments
 from holdfast.cli.failures import UsageError
 from holdfast.cli.job_actions import declared_task
-from holdfast.cli.options import duration
+from holdfast.cli.options import add_declared, duration
 from holdfast.jobs.options import SendOptions
 from holdfast.jobs.schedules import Recurrence
 from holdfast.protocol.jobs import check_queue
@@ -30,19 +30,7 @@ _not_of_tasks: Final = {
 
 def add_task_options(options: Any) -> None:
     options.add_argument("--task", metavar="NAME", help="the background task")
-    options.add_argument(
-        "--app", metavar="MODULE:APP", help="where it is declared: its queue, retries, priority and arguments"
-    )
-    options.add_argument(
-        "--attempts", type=int, metavar="N", help="without --app: how often it is tried at most (1)"
-    )
-    options.add_argument(
-        "--retry-base",
-        metavar="DURATION",
-        type=duration,
-        default=1_000,
-        help="with --attempts: the wait before the second attempt, doubled before each further one (1s)",
-    )
+    add_declared(options)
     options.add_argument(
         "--good-for",
         metavar="DURATION",

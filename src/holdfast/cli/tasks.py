@@ -9,6 +9,7 @@ from holdfast.cli.job_info import info
 from holdfast.cli.options import (
     Subparsers,
     add_creation,
+    add_declared,
     add_paging,
     add_payload,
     add_tags,
@@ -143,19 +144,7 @@ def _add_background(commands: "Subparsers[argparse.ArgumentParser]") -> None:
     send = add_command(commands, "send", "queue a background task", jobs.send)
     send.add_argument("--id", help="the id of the task (a new one)")
     add_call(send, required=True)
-    send.add_argument(
-        "--app", metavar="MODULE:APP", help="where it is declared: its queue, retries, priority and arguments"
-    )
-    send.add_argument(
-        "--attempts", type=int, metavar="N", help="without --app: how often it is tried at most (1)"
-    )
-    send.add_argument(
-        "--retry-base",
-        metavar="DURATION",
-        type=duration,
-        default=1_000,
-        help="with --attempts: the wait before the second attempt, doubled before each further one (1s)",
-    )
+    add_declared(send)
     send.add_argument("--queue", help="where it waits (what the app says, or default)")
     send.add_argument("--priority", type=int, help="higher ones first")
     send.add_argument(

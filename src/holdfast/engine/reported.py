@@ -1,6 +1,6 @@
 """What becomes of the progress that steps and background tasks report.
 
-1. Only a heartbeat of whoever holds the task reports. The last word of each step counts; of many steps at
+1. Only a heartbeat of whoever holds the task reports. The latest report of each step counts; of many steps at
    once, the latest few are kept.
 2. It outlives the claim: the next attempt finds it. A step that is recorded has no progress any more.
 3. An execution that begins again, and a generation that does, has none.

@@ -1,4 +1,4 @@
-"""Tools by which a model looks at executions, and steers them if you allow that, over MCP.
+"""Tools by which a model looks at executions, and changes them if you allow that, over MCP.
 
     await server(app).run_stdio_async()              # what `holdfast mcp` does
 

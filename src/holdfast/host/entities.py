@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from holdfast.client.caller import expect
 from holdfast.host.bridge import AppBridge
+from holdfast.host.pages import all_of, all_of_async
 from holdfast.payloads.payloads import Payloads
 from holdfast.protocol.errors import NoSuchExecution
 from holdfast.protocol.executions import ENDED
@@ -121,21 +122,10 @@ class Entities(Generic[E]):
         return [self._entity.key_of(view.id) for view in open_ones], reply.cursor
 
     def __iter__(self) -> Iterator[str]:
-        cursor: str | None = None
-        while True:
-            keys, cursor = self._app.block(self._page(cursor))
-            yield from keys
-            if cursor is None:
-                return
+        return all_of(self._app, self._page)
 
-    async def __aiter__(self) -> AsyncIterator[str]:
-        cursor: str | None = None
-        while True:
-            keys, cursor = await self._app.bridge(self._page(cursor))
-            for key in keys:
-                yield key
-            if cursor is None:
-                return
+    def __aiter__(self) -> AsyncIterator[str]:
+        return all_of_async(self._app, self._page)
 
 
 async def find_promise(session: "Session", promise_id: str) -> Promise | None:

@@ -20,6 +20,7 @@ from holdfast.host.details import (
     details_of,
 )
 from holdfast.host.errors import HistoryTooLong
+from holdfast.host.pages import all_of, all_of_async
 from holdfast.jobs.errors import BadOption
 from holdfast.jobs.telling import last_trouble
 from holdfast.payloads.durations import datetime_of
@@ -323,21 +324,10 @@ class Executions:
         return BulkHandle(self._app, chosen)
 
     def __iter__(self) -> Iterator[ExecutionDetails]:
-        cursor: str | None = None
-        while True:
-            found, cursor = self.page(cursor)
-            yield from found
-            if cursor is None:
-                return
+        return all_of(self._app, self._page)
 
-    async def __aiter__(self) -> AsyncIterator[ExecutionDetails]:
-        cursor: str | None = None
-        while True:
-            found, cursor = await self.page_async(cursor)
-            for each in found:
-                yield each
-            if cursor is None:
-                return
+    def __aiter__(self) -> AsyncIterator[ExecutionDetails]:
+        return all_of_async(self._app, self._page)
 
     async def _page(self, cursor: str | None) -> tuple[list[ExecutionDetails], str | None]:
         return await self._app.session.looking.detailed_page(replace(self._search, cursor=cursor))

@@ -107,13 +107,19 @@ def read_page(scan: SearchScan, scope: str | None, ws: WorkingSet) -> Work[int]:
         if ws.until is not None or len(found) == scan.page.limit:
             break
     page = PageReading(scan, found)
+    steps += yield from load_page(page, ws)
+    if not page.is_whole:
+        ws.until = page.ids[-1]
+    return steps
+
+
+def load_page(page: PageReading, ws: WorkingSet) -> Work[int]:
+    """Read as much of what a search has found as fits. Answers how many steps that took."""
     while wanted := page.next_ids():
         yield Load(ws, page.footprint(wanted))
         page.note(ws)
     ws.found = page.ids
-    if not page.is_whole:
-        ws.until = page.ids[-1]
-    return steps + ws.handled * record_steps + ws.read_bytes // step_bytes
+    return ws.handled * record_steps + ws.read_bytes // step_bytes
 
 
 def _search(scan: SearchScan, reach: int, ws: WorkingSet) -> Work[tuple[list[str], int]]:

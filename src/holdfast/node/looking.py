@@ -16,10 +16,10 @@ from holdfast.engine.newest import (
 )
 from holdfast.engine.pages import PageReading
 from holdfast.engine.scans import PromiseScan, QueueScan, ScheduleScan, TaskScan
-from holdfast.node.budget import commit_steps_max, count_steps, read_page, record_steps, step_bytes
+from holdfast.node.budget import commit_steps_max, count_steps, load_page, read_page
 from holdfast.protocol import limits
 from holdfast.protocol.executions import PageEnd
-from holdfast.store.interface import Find, Load, TookTooLong, Work
+from holdfast.store.interface import Find, TookTooLong, Work
 
 Look = PromiseScan | TaskScan | ScheduleScan | QueueScan | ExecutionScan | ExecutionTally
 
@@ -52,15 +52,12 @@ def _read_newest(scan: ExecutionScan, scope: str | None, ws: WorkingSet) -> Work
             reach = max(1, reach // 16)
     ws.until = None if end is None else str(PageEnd(end))
     page = PageReading(scan, found)
-    while wanted := page.next_ids():
-        yield Load(ws, page.footprint(wanted))
-        page.note(ws)
-    ws.found = page.ids
+    steps += yield from load_page(page, ws)
     if not page.is_whole:
         task = ws.task(ws.found[-1])
         assert task is not None
         ws.until = str(PageEnd(task.created_at, task.id))
-    return steps + ws.handled * record_steps + ws.read_bytes // step_bytes
+    return steps
 
 
 def _end_of(scan: ExecutionScan, reach: int) -> Work[int | None]:

@@ -17,15 +17,6 @@ from holdfast.protocol.requests import (
 )
 
 
-def cancel_requests(promise: Promise, *, now: bool) -> list[RequestData]:
-    """What cancels it: asking, if it is an execution, which can clean up; else, and if `now`, ending it."""
-    if promise.state != "pending":
-        return []
-    if now or tags.TARGET not in promise.tags or tags.JOB in promise.tags:
-        return [PromiseSettle(promise.id, "rejected_canceled")]
-    return ask_to_cancel(promise.id, origin_of(promise), promise.timeout_at)
-
-
 def ask_to_cancel(root: str, origin: str, timeout_at: int = limits.instant_ms_max) -> list[RequestData]:
     """To be sent in this order, best in one commit."""
     name = cancel_id(root)

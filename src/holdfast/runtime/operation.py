@@ -28,7 +28,6 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 Body: TypeAlias = Generator[Any, Any, T] | Coroutine[Any, Any, T]
-BodyFunction: TypeAlias = Callable[P, Coroutine[Any, Any, T]] | Callable[P, Generator[Any, Any, T]]
 
 
 # The code flags of functions whose call makes a fresh body and does nothing else.
@@ -86,7 +85,7 @@ def operation(function: Callable[P, Any]) -> Callable[P, Operation[Any]]:
 
 
 def delegate(work: Waitable[T]) -> Operation[T]:
-    """Lend `await` to a bare generator and `yield from` to a bare coroutine. Runs once, like its body."""
+    """Give `await` to a bare generator and `yield from` to a bare coroutine. Runs once, like its body."""
     if isinstance(work, Operation):
         return work
     return Operation(cast("Callable[..., Body[T]]", _identity), work)

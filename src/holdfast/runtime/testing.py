@@ -49,7 +49,7 @@ def promise(name: str) -> Future[Any]:
 
 
 class Hand:
-    """One execution and the world around it, both in the test's hands."""
+    """One execution and the world around it, both driven by the test."""
 
     def __init__(
         self,

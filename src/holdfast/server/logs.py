@@ -2,7 +2,7 @@
 
 Whatever is logged beside a message is a field of the line, except for names that payloads, headers and
 secrets go by. Of an exception the class and the frames are shown and not its text, which may quote a payload.
-Control characters are escaped, so nobody can forge a line or steer a terminal with an id.
+Control characters are escaped, so nobody can forge a line or control a terminal with an id.
 """
 
 import json

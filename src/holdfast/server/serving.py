@@ -33,7 +33,7 @@ from holdfast.server.origin import is_loopback
 from holdfast.server.passing import PassedConnections
 from holdfast.server.push import Pusher
 from holdfast.server.settings import Settings
-from holdfast.server.single_server_lock import sole_server
+from holdfast.server.single_server_lock import single_server
 from holdfast.store import open_store
 from holdfast.store.interface import Store
 
@@ -208,7 +208,7 @@ def serve(settings: Settings) -> None:
         supervise(settings)
         return
     tune_process(settings)
-    with sole_server(settings.store):
+    with single_server(settings.store):
         run_on_fast_loop(_serve(settings))
 
 

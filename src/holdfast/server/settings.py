@@ -22,7 +22,6 @@ retention_ms_min: Final = 1_000
 who_may_come_in: Final = ("tokens", "token_file", "jwt_key")
 
 Texts = tuple[str, ...]
-Positive = Meta(ge=1)
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

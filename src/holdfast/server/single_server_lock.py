@@ -29,7 +29,7 @@ else:
 
 
 @contextmanager
-def sole_server(store: str) -> Generator[None]:
+def single_server(store: str) -> Generator[None]:
     file = file_of(store)
     if file is None or file.name == ":memory:":
         yield

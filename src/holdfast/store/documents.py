@@ -10,7 +10,6 @@ from msgspec import Struct
 
 from holdfast.protocol.records import Millis
 
-document_bytes_max: Final = 524_288
 documents_max: Final = 1_000  # of one read, or one delete
 
 TABLE: Final = "holdfast_documents"

@@ -126,6 +126,6 @@ def _word(request: Request) -> str:
             return f"append to {action.data.stream} of {action.data.id}"
         if isinstance(action, NextAction):
             return f"await {action.data.stream}.{action.data.number} of {action.data.id}"
-        verb = "settle" if isinstance(action, SettleAction) else "steer"
+        verb = "settle" if isinstance(action, SettleAction) else "change"
         return f"{verb} {action.data.id}"
     return f"{request.kind} {getattr(data, 'id', '')}".strip()

@@ -31,7 +31,6 @@ from holdfast.testing.faults import Faults
 from holdfast.testing.loop import JumpingLoop, Process
 
 late_s: Final = (0.1, 15.0)
-refused_s: Final = 0.001
 _settings: Final = Settings()
 _keep_alive: Final = b":\n\n"
 

@@ -70,7 +70,6 @@ from holdfast.workflow.operations import DurableOperation
 from holdfast.workflow.registry import Registry
 
 PATIENCE_S: Final = 1.0  # of virtual time: a replay waits for nothing
-_nothing_came: Final = ("pending", "rejected_canceled")
 
 
 class Untrue(AssertionError):

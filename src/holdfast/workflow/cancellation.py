@@ -10,13 +10,7 @@ protocol).
 """
 
 from holdfast.protocol import tags
-from holdfast.protocol.cancelling import (
-    ask_to_cancel as ask_to_cancel,
-    asked_by_deadline as asked_by_deadline,
-    cancel_creation,
-    cancel_requests as cancel_requests,
-    origin_of as origin_of,
-)
+from holdfast.protocol.cancelling import ask_to_cancel, cancel_creation, origin_of
 from holdfast.protocol.records import Promise
 from holdfast.protocol.requests import PromiseCreate, RequestData, TaskCancel
 from holdfast.runtime import ExecutionClosed

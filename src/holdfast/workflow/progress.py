@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from holdfast.payloads.errors import NotRecorded, WorkerError
 from holdfast.protocol import limits
+from holdfast.protocol.cancelling import asked_by_deadline
 from holdfast.protocol.executions import Wait
 from holdfast.protocol.failures import Failure
 from holdfast.protocol.generations import generation_of
@@ -31,7 +32,7 @@ from holdfast.runtime import Scheduler, TimedOut, Timer
 from holdfast.runtime.driver import Origin
 from holdfast.steps.step_run import StepOutcome
 from holdfast.workflow import journal as j
-from holdfast.workflow.cancellation import UnwantedCalls, asked_by_deadline, cancel_promise, out_of_time
+from holdfast.workflow.cancellation import UnwantedCalls, cancel_promise, out_of_time
 from holdfast.workflow.context import WorkerContext
 from holdfast.workflow.ended_operations import EndedOperations
 from holdfast.workflow.errors import ReplayMismatch

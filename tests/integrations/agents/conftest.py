@@ -1,5 +1,5 @@
 """The libraries await something of their own when an error leaves them. In an execution that is killed or
-torn down nobody comes to that: Python warns of a coroutine that was never awaited, which is no news here."""
+torn down nobody comes to that: Python warns of a coroutine that was never awaited, as expected here."""
 
 import os
 from pathlib import Path

@@ -128,14 +128,14 @@ def test_the_loop_is_for_the_code_of_its_execution_while_that_runs() -> None:
         thread.join()
 
     @app.workflow(loop="asyncio")
-    async def lends() -> None:
+    async def passes_on() -> None:
         loops.append(asyncio.get_running_loop())
         await hf.run(from_a_step)
         await hf.run(from_a_thread)
 
     touched.clear()
     with World(app):
-        app.start(lends).result()
+        app.start(passes_on).result()
     assert len(errors) == 6
     assert touched == []
 

@@ -1,7 +1,7 @@
 """Arguments of a start, compared with what a worker has declared: a mistake is told at once and by name.
 
 It knows what our own schemas hold (payloads/schemas.py): types, enums, unions, references, objects, arrays.
-What it does not know it lets pass: the function's own signature has the last word, when a worker reads it.
+What it does not know it lets pass: the function's own signature decides, when a worker reads it.
 """
 
 from collections.abc import Iterator

@@ -2,7 +2,7 @@
  * A form made from a JSON schema (2020-12, as msgspec and pydantic write it), and the value that was filled in.
  *
  * What a form cannot express is written as JSON instead; the reader may always choose that. Nothing is sent that
- * the schema plainly refuses (a missing field, a number that is none); the server has the last word.
+ * the schema plainly refuses (a missing field, a number that is none); the server decides.
  */
 /** @import { Schema } from "../types.js" */
 import { el, fill, fresh } from "../dom.js";

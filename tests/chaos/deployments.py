@@ -1,6 +1,6 @@
-"""The two grounds a campaign stands on: one server on a SQLite file, three nodes on PostgreSQL.
+"""The two deployments of a campaign: one server on a SQLite file, three nodes on PostgreSQL.
 
-A ground reads the store behind everybody's back: who holds what, what is stored, and the whole snapshot for
+It reads the store behind everybody's back: who holds what, what is stored, and the whole snapshot for
 the invariants. It never writes.
 """
 
@@ -40,7 +40,7 @@ class Impossible(Exception):
     """This machine cannot have that fault."""
 
 
-class Ground(Protocol):
+class Deployment(Protocol):
     name: str
     store: str
     node_count: int
@@ -54,7 +54,7 @@ class Ground(Protocol):
     def close(self) -> None: ...
 
 
-class SqliteGround:
+class SqliteDeployment:
     name = "sqlite"
     node_count = 1
 
@@ -115,7 +115,7 @@ class SqliteGround:
             self._mounted = False
 
 
-class PostgresGround:
+class PostgresDeployment:
     """A server of its own with fsync on. Nodes reach it through a proxy on a socket."""
 
     name = "postgres"
