@@ -189,7 +189,7 @@ class EventMachine(Machine):
         if self.live(wait.id, now):
             self.settle(wait, "resolved", value, now, now)
         elif wait.state == "pending":
-            self.settle(wait, wait.verdict, {}, wait.timeout_at, now)
+            self.settle(wait, wait.state_at_timeout, {}, wait.timeout_at, now)
 
     def expire(self, promise: Promise, now: int) -> None:
         tags = promise.tags

@@ -21,7 +21,7 @@ import logging
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, Literal, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar, cast
 from urllib.parse import quote
 
 import msgspec
@@ -178,7 +178,8 @@ class Endpoints:
         tags: MakeTags | None = None,
         way: Way | None = None,
     ) -> None:
-        if isinstance(workflows, str) or not isinstance(workflows, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+        given = cast("object", workflows)  # by whoever checks no types
+        if isinstance(given, str) or not isinstance(given, Sequence):
             raise NotAWorkflow(f"Expected a list of workflows, got {type(workflows).__name__}")
         for workflow in workflows:
             check_workflow(workflow)

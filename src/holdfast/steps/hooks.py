@@ -1,6 +1,7 @@
 """What an app hangs into the work of its process: middlewares, carried context variables and observers."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from holdfast.payloads.interactive import is_interactive
@@ -24,7 +25,7 @@ class Hooks:
             for other in [each for each in self._extensions if _class_name(each) == _class_name(extension)]:
                 self._extensions.remove(other)
                 self.observers.remove(other)
-                self.middlewares.remove(lambda each, of=other: getattr(each, "__self__", None) is of)
+                self.middlewares.remove(partial(_is_of, other))
         self._extensions.append(extension)
         if isinstance(extension, Observer):
             self.observers.add(extension)
@@ -51,6 +52,10 @@ class Hooks:
 
 def _class_name(extension: object) -> tuple[str, str]:
     return type(extension).__module__, type(extension).__qualname__
+
+
+def _is_of(extension: object, middleware: object) -> bool:
+    return getattr(middleware, "__self__", None) is extension
 
 
 def with_headers(value: Value, headers: Mapping[str, str] | None) -> Value:
