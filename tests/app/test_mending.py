@@ -403,6 +403,28 @@ async def test_the_steps_of_one_that_was_replaced_are_its_own(app: hf.App) -> No
     assert await second.steps_async() == []
 
 
+async def test_the_idempotency_keys_of_a_new_run_are_its_own(app: hf.App) -> None:
+    """A provider that knows the key of the old run would charge nothing."""
+    charges: dict[str | None, int] = {}
+
+    def charge(cents: int) -> int:
+        return charges.setdefault(hf.current().step, cents)
+
+    @app.workflow
+    async def child(cents: int) -> int:
+        return await hf.run(charge, cents)
+
+    @app.workflow
+    async def order(cents: int) -> list[int]:
+        return [await hf.run(charge, cents), await hf.call(child, cents)]
+
+    assert await value(order.with_options(id="o").start(5)) == [5, 5]
+    for cents in (7, 9):
+        again = order.with_options(id="o", on_existing="replace")
+        assert await value(again.start(cents)) == [cents, cents]
+    assert sorted(charges.values()) == [5, 5, 7, 7, 9, 9]
+
+
 async def test_one_that_is_replaced_while_it_runs_is_cancelled_and_writes_nothing_more(app: hf.App) -> None:
     entered, release = asyncio.Event(), asyncio.Event()
     ended: list[int] = []

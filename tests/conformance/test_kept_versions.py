@@ -51,6 +51,12 @@ def call_and_replace(wire: Wire) -> None:
     start(wire, "replace")
 
 
+def test_a_call_of_an_execution_that_began_again_says_at_which_version_it_did(wire: Wire) -> None:
+    call_and_replace(wire)
+    call(wire, "w:1")
+    assert wire.get("w:1").promise["tags"]["holdfast:run"] == str(version_of(wire, "w:1")) == "2"
+
+
 @pytest.mark.parametrize("create", [settled_step, open_step])
 def test_who_held_a_call_can_write_nothing_after_a_step_and_a_call_took_its_place(
     wire: Wire, create: Deed

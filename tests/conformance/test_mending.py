@@ -430,6 +430,18 @@ def test_one_that_is_replaced_ends_as_cancelled_and_begins_anew(wire: Wire) -> N
     assert wire.send("task.get", {"id": "w"}).task["version"] == 2
 
 
+def test_what_begins_again_says_at_which_version(wire: Wire) -> None:
+    """So its steps can be told from those of the run before."""
+    execution(wire)
+    assert "holdfast:run" not in wire.get("w").promise["tags"]
+    for version in ("2", "3"):
+        assert start(wire, "replace").promise["tags"]["holdfast:run"] == version
+    wire.settle("w", "rejected")
+    assert start(wire, "again_if_failed").promise["tags"]["holdfast:run"] == "4"
+    record(wire, "w:1", "step a", 1)
+    assert "holdfast:run" not in fork(wire, "w:1").promise["tags"]
+
+
 def test_one_that_failed_begins_anew_and_one_that_completed_is_answered(wire: Wire) -> None:
     execution(wire)
     fail(wire)

@@ -184,7 +184,9 @@ async def test_what_needs_attention_is_told(api: Api, monkeypatch: pytest.Monkey
         await api.post("queues/mail/pause")
         await api.post("tasks", {"task": "send_mail", "args": ["a"], "queue": "mail"})
         for name in ("pay", "gone"):
-            await api.post("schedules", {"id": f"s-{name}", "cron": "0 3 * * *", "workflow": name})
+            await api.post(
+                "schedules", {"id": f"s-{name}", "cron": "0 3 * * *", "workflow": name, "args": [True]}
+            )
 
         async def told() -> dict[str, Any]:
             return {each["kind"]: each for each in (await api.get("overview"))["problems"]}

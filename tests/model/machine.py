@@ -20,6 +20,7 @@ BACKFILL_MOST = 100
 BACKFILL_AHEAD_MOST = 60_000
 SUPERSEDED: Json = {"headers": {"holdfast:superseded": "true"}}
 NEXT_VERSION = "holdfast:next-version"
+RUN = "holdfast:run"
 LINEAGE = ("resonate:origin", "resonate:branch", "resonate:parent", "resonate:prefix")
 
 OFFER_LONGEST_MS = 3_600_000  # between two offers of a task that nobody takes
@@ -451,6 +452,8 @@ class Machine:
         target = fields.target_of(promise.tags, dialect)
         if target is not None:
             self.tasks[promise.id] = Task(promise.id, target, dialect, version=version)
+            if version:
+                promise.tags = {**promise.tags, RUN: str(version)}
         elif version:
             promise.tags = {**promise.tags, NEXT_VERSION: str(version)}
         if promise.timeout_at <= now:

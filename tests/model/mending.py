@@ -513,6 +513,7 @@ class MendingMachine(StreamMachine):
         lineage = {"resonate:origin": new_id, "resonate:branch": new_id, "resonate:parent": new_id}
         left_out = (
             "resonate:delay", "resonate:schedule", "holdfast:sending", "holdfast:rerun-of", "resonate:prefix",
+            "holdfast:run",
         )  # fmt: skip
         tags = {name: text for name, text in source.tags.items() if name not in left_out}
         tags |= {**lineage, "resonate:scope": "global"}

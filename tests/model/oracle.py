@@ -29,6 +29,7 @@ from tests.model.locks import LockMachine, read_acquire, read_release
 from tests.model.machine import (
     BACKFILL_AHEAD_MOST,
     BACKFILL_MOST,
+    RUN,
     Promise,
     Schedule,
     Task,
@@ -402,6 +403,8 @@ class Oracle(ExecutionViews, EventMachine, LockMachine, MendingMachine, RestartM
         self, new: Promise, target: str, pid: str, ttl: int, version: int, call: Call
     ) -> Answer:
         task = Task(new.id, target, call.dialect, version=version)
+        if version:
+            new.tags = {**new.tags, RUN: str(version)}
         live = call.now < new.timeout_at
         self.promises[new.id], self.tasks[new.id] = new, task
         if live:

@@ -11,6 +11,14 @@ _CRASHES = "tests/conformance/test_crashes.py -k memory"
 
 MENDING = (
     Mutant(
+        "what begins again does not say that it is another run",
+        "the steps of a new run are not those of the old one",
+        "engine",
+        "if version and target is not None:\n    entries = with_run(entries, version)",
+        "if version and target is not None:\n    pass",
+        _CONFORMANCE,
+    ),
+    Mutant(
         "a retry keeps the record of what failed",
         "what failed is taken out of the record",
         "engine",
@@ -78,8 +86,8 @@ MENDING = (
         "one that is replaced goes on under its old claim",
         "its version goes on from the old one's",
         "engine",
-        "again = replace(born, version=task.version + 1)",
-        "again = replace(born, version=task.version)",
+        "ws.put_again(replace(existing, tags=creation.tags))\nversion = task.version + 1",
+        "ws.put_again(replace(existing, tags=creation.tags))\nversion = task.version",
         _CONFORMANCE,
     ),
     Mutant(

@@ -53,6 +53,7 @@ _NOT_INHERITED = (
     tags.SENDING,
     tags.RERUN_OF,
     tags.PREFIX,
+    tags.RUN,
 )
 _KEPT = (tags.SCOPE, tags.TASK, tags.WORKFLOW)  # of the tags of a record
 

@@ -55,6 +55,11 @@ def with_version(entries: dict[str, str], version: int) -> dict[str, str]:
     return {**entries, tags.NEXT_VERSION: str(version)}
 
 
+def with_run(entries: dict[str, str], version: int) -> dict[str, str]:
+    """The tags of something with a task that begins at this version, not the first run under its id."""
+    return {**entries, tags.RUN: str(version)}
+
+
 def put_record(record: Promise, ws: WorkingSet) -> Promise:
     """Write something new without a task, such as a ticket. It carries the version that was kept there."""
     kept = ws.promise(record.id)

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from holdfast.engine.deadlines import set_deadline
 from holdfast.engine.job_state import close, is_expired, new_job, unique_name
 from holdfast.engine.jobs import expire, make_room
-from holdfast.engine.kept_versions import is_superseded, take_version, with_version
+from holdfast.engine.kept_versions import is_superseded, take_version, with_run, with_version
 from holdfast.engine.overlap import make_place
 from holdfast.engine.scans import page_of
 from holdfast.engine.transitions import offer, settle
@@ -166,6 +166,8 @@ def new_promise(
 ) -> tuple[Promise, Task | None]:
     """A promise that did not exist, and its task, nearly always at version 0. Past its deadline it is born
     settled."""
+    if version and target is not None:
+        entries = with_run(entries, version)
     if now < timeout_at:
         promise = Promise(promise_id, "pending", param, NOTHING, entries, timeout_at, created_at, ikc=ikc)
     else:

@@ -85,6 +85,7 @@ def _begin_anew(
             delete(key, ws)
     make_place(creation.tags, target, request.scope, ws, now)
     ws.put_again(replace(existing, tags=creation.tags))
+    version = task.version + 1
     promise, born = new_promise(
         creation.id,
         creation.param,
@@ -96,12 +97,11 @@ def _begin_anew(
         ws,
         now,
         now,
+        version,
     )
     assert born is not None
     if ws.streams_of(existing.id) is not None:
         ws.put_streams(Streams(existing.id, now))
-    again = replace(born, version=task.version + 1)
-    ws.put_task(again)
-    if is_open(again, now):
-        offer(again, ws, now, rest_until=tags.delay_of(creation.tags) or 0)
+    if is_open(born, now):
+        offer(born, ws, now, rest_until=tags.delay_of(creation.tags) or 0)
     return promise

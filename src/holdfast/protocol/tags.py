@@ -45,6 +45,7 @@ WORKFLOW: Final = "holdfast:workflow"  # the name of a workflow, on each of its 
 
 # What the engine only keeps.
 SCOPE: Final = "resonate:scope"
+RUN: Final = "holdfast:run"  # written by it where an id that had a task begins again: at which version
 STREAM: Final = "holdfast:stream"  # of an element, and of the record of a key: in which stream
 TASK: Final = "holdfast:task"  # the name of a background task
 ENTITY: Final = "holdfast:entity"  # the key of an entity, on the execution that is it

@@ -29,6 +29,7 @@ class StepClaim(Struct, frozen=True):
     """The claim of an execution or a task, shared by all steps that are performed under it.
 
     `execution`: whose streams they emit to, if not those of the claimed one. Without a client they have none.
+    `run`: of an execution that was started again under its id, whose steps are not those of the first run.
     """
 
     info: ExecutionInfo
@@ -38,6 +39,7 @@ class StepClaim(Struct, frozen=True):
     execution: str | None = None
     pid: str = ""
     sending: set[Task[None]] | None = None  # by their emitters: ended with the runner
+    run: str | None = None
 
     def make_emitter(self, step: Step) -> Emitter | None:
         if self.client is None or self.payloads is None or self.loop is None:
@@ -65,7 +67,8 @@ def info_of(step: Step) -> ExecutionInfo | None:
     told = _progress_of(step)
     if step.id is None:
         return claim.info if told is None else replace(claim.info, progress=told)
-    return replace(claim.info, step=step.id, attempt=1, progress=told)
+    key = step.id if claim.run is None else f"{step.id}@{claim.run}"
+    return replace(claim.info, step=key, attempt=1, progress=told)
 
 
 def _progress_of(step: Step) -> StepProgress | None:

@@ -35,7 +35,8 @@ class ExecutionInfo(Struct, frozen=True):
     task, the number of this attempt, from 1; in the code of a workflow it counts the claims so far, which
     differ from replay to replay, so use it for the log and never for an `if`. `deadline`: when its time is
     over. `token`: a fencing token, larger for each worker that takes over; pass it to services that refuse a
-    smaller one than they have seen. `step`: in a step, an idempotency key, the same on every attempt.
+    smaller one than they have seen. `step`: in a step, an idempotency key, the same on every attempt; another
+    one in an execution that was started again under its id.
     `generation`: how often the execution has continued as new. `progress`: in a step or a task, what
     `hf.progress` reported last, in this attempt or the one before.
     """

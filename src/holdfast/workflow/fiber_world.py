@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from holdfast.protocol import limits
+from holdfast.protocol import limits, tags
 from holdfast.protocol.errors import TooManyStreams
 from holdfast.protocol.generations import generation_of
 from holdfast.protocol.records import Promise
@@ -157,5 +157,6 @@ class FiberWorld:
                 context.payloads,
                 pid=context.pid,
                 sending=runner.sending,
+                run=self.promise.tags.get(tags.RUN),
             )
         return self._claim
