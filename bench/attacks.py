@@ -24,7 +24,7 @@ wait_ms_max = 250.0
 
 
 async def peak_of(attack: Attack, folder: str) -> Row:
-    async with victim(f"sqlite:///{folder}/{_name(attack)}.db") as server:
+    async with victim(f"sqlite:///{folder}/{_name(attack)}-memory.db") as server:
         await attack(server)
         peak = server.peak_bytes
     return Row(
